@@ -1,0 +1,160 @@
+//! The connections that wait on a server: its pump and its barriers.
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use mysql_async::Conn;
+
+use super::Target;
+use super::connect::connect;
+use super::query::{Reader, barrier, sample};
+use crate::clock;
+use crate::fleet::{Event, Fault, FleetView, ServerView};
+use crate::gtid::{Gtid, GtidSet};
+
+/// How long one barrier waits before the next waiter has its turn. Rarely
+/// reached: transactions become visible in order almost everywhere.
+const BARRIER_SLICE: Duration = Duration::from_millis(10);
+/// How long the pump waits on a server whose executed set has gaps: what
+/// commits out of order there does not end a wait for the next in order.
+const GAP_SLICE: Duration = Duration::from_millis(10);
+
+/// Keeps the server's executed set known, woken by the server itself. Returns
+/// when the connection is of no use any more.
+pub(super) async fn pump(target: Target) -> Fault {
+    let mut reader = Reader::default();
+    let mut conn = match enter(&target, &mut reader).await {
+        Ok(conn) => conn,
+        Err(fault) => return fault,
+    };
+    loop {
+        if let Err(fault) = pump_once(&target, &mut conn, &mut reader).await {
+            return fault;
+        }
+    }
+}
+
+async fn pump_once(target: &Target, conn: &mut Conn, reader: &mut Reader) -> Result<(), Fault> {
+    let started = clock::now();
+    let shared = target.hub.server(target.ix);
+    shared.pacer.turn().await;
+    let (next, timeout) = next_news(target);
+    let sample = match next {
+        Some(next) => barrier(conn, reader, &next, timeout, target.settings.query_timeout).await?,
+        None => {
+            let sample = sample(conn, reader, target.settings.query_timeout).await?;
+            tokio::time::sleep(timeout.min(target.settings.source_heartbeat)).await;
+            sample
+        }
+    };
+    shared.stats.pump_queries.fetch_add(1, Ordering::Relaxed);
+    target.hub.observe(target.ix, Event::Executed(sample));
+    tokio::time::sleep_until(clock::timer(started.plus(target.settings.pump_interval))).await;
+    Ok(())
+}
+
+/// The transaction whose appearance is news on this server, and how long to
+/// wait for it. Nothing to name as long as no source is known.
+fn next_news(target: &Target) -> (Option<GtidSet>, Duration) {
+    let view = target.hub.view();
+    let server = view.server(target.ix);
+    let heartbeat = if view.source == Ok(target.ix) {
+        target.settings.source_heartbeat
+    } else {
+        target.settings.replica_heartbeat
+    };
+    let timeout = if has_gaps(&view, server) {
+        GAP_SLICE.min(heartbeat)
+    } else {
+        heartbeat
+    };
+    let next = view.main_sid.map(|sid| {
+        GtidSet::from(Gtid {
+            sid,
+            gno: server.watermark + 1,
+        })
+    });
+    (next, timeout)
+}
+
+fn has_gaps(view: &FleetView, server: &ServerView) -> bool {
+    let main = view.main_sid.zip(server.executed());
+    main.and_then(|(sid, set)| set.intervals(&sid).map(|own| own.len() > 1))
+        .unwrap_or(false)
+}
+
+/// Waits on the server for what routed reads wait for.
+pub(super) async fn barriers(target: Target) -> Fault {
+    let mut reader = Reader::default();
+    let mut conn = match enter(&target, &mut reader).await {
+        Ok(conn) => conn,
+        Err(fault) => return fault,
+    };
+    let shared = target.hub.server(target.ix);
+    loop {
+        let (id, need) = tokio::select! {
+            next = shared.waiters.next() => next,
+            () = tokio::time::sleep(KEEP_ALIVE) => {
+                // An unused connection is tried now and then, so that it is
+                // known to work when it is needed.
+                match sample(&mut conn, &mut reader, target.settings.query_timeout).await {
+                    Ok(sample) => target.hub.observe(target.ix, Event::Executed(sample)),
+                    Err(fault) => return fault,
+                }
+                continue;
+            }
+        };
+        let taken = Taken {
+            target: &target,
+            id,
+        };
+        shared.pacer.turn().await;
+        let missing = target.hub.missing(target.ix, &need);
+        shared.stats.barrier_queries.fetch_add(1, Ordering::Relaxed);
+        let answer = barrier(
+            &mut conn,
+            &mut reader,
+            &missing,
+            BARRIER_SLICE,
+            target.settings.query_timeout,
+        )
+        .await;
+        match answer {
+            Ok(sample) => target.hub.observe(target.ix, Event::Executed(sample)),
+            Err(fault) => return fault,
+        }
+        drop(taken);
+    }
+}
+
+const KEEP_ALIVE: Duration = Duration::from_secs(30);
+
+/// A waiter that a barrier is under way for.
+struct Taken<'a> {
+    target: &'a Target,
+    id: u64,
+}
+
+impl Drop for Taken<'_> {
+    fn drop(&mut self) {
+        self.target
+            .hub
+            .server(self.target.ix)
+            .waiters
+            .put_back(self.id);
+    }
+}
+
+/// Connects, says who answers, and gives the first evidence.
+async fn enter(target: &Target, reader: &mut Reader) -> Result<Conn, Fault> {
+    let (mut conn, identity) = connect(
+        &target.address,
+        &target.login,
+        target.settings.query_timeout,
+    )
+    .await?;
+    target.hub.observe(target.ix, Event::Identified(identity));
+    let sample = sample(&mut conn, reader, target.settings.query_timeout).await?;
+    target.hub.observe(target.ix, Event::Executed(sample));
+    Ok(conn)
+}

@@ -1,0 +1,145 @@
+//! MySQL servers → events: the barrier pump, the fence and the status poll.
+//!
+//! For every server Causeway holds a few connections, each in a task of its own
+//! that never waits for another server:
+//!
+//! - the **pump** waits on the server for the next transaction and so learns the
+//!   executed set when it grows, at a bounded pace;
+//! - the **barriers** wait with `WAIT_FOR_EXECUTED_GTID_SET` for what routed
+//!   reads are waiting for;
+//! - the **fence** answers "what have you executed as of now", one query for all
+//!   who ask at once;
+//! - the **status poll** learns roles and replication details, slowly.
+//!
+//! All of them report to the [`Hub`], which owns the fleet state. Nothing here
+//! decides where a read goes.
+
+mod backoff;
+pub(crate) mod connect;
+mod fence;
+mod hub;
+mod lane;
+mod pacer;
+pub(crate) mod poll;
+mod query;
+pub(crate) mod statements;
+mod waiters;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+pub use connect::{Login, Tls};
+pub use hub::{Hub, ServerStats};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::fleet::{Event, Fault, ServerIx, ServerSpec};
+
+/// How hard to look.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// Time between two status polls of a server.
+    pub status_interval: Duration,
+    /// Least time between two answers of a pump nobody waits for.
+    pub pump_interval: Duration,
+    /// Longest a pump waits on the source without news: bounds the staleness
+    /// that an idle source shows.
+    pub source_heartbeat: Duration,
+    /// Longest a pump waits on a replica without news: bounds the time until a
+    /// hung server is noticed.
+    pub replica_heartbeat: Duration,
+    /// Barrier connections per server.
+    pub barriers: usize,
+    /// Most queries per second to one server, of all kinds together.
+    pub queries_per_second_max: u32,
+    /// Most fence queries per second to one server.
+    pub fences_per_second_max: u32,
+    /// Deadline of every connection attempt and every plain query.
+    pub query_timeout: Duration,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            status_interval: Duration::from_secs(1),
+            pump_interval: Duration::from_millis(5),
+            source_heartbeat: Duration::from_millis(100),
+            replica_heartbeat: Duration::from_millis(500),
+            barriers: 2,
+            queries_per_second_max: 2000,
+            fences_per_second_max: 1000,
+            query_timeout: Duration::from_secs(2),
+        }
+    }
+}
+
+/// Starts the observation of every server; it ends with `stop`.
+pub fn start(
+    specs: &[ServerSpec],
+    login: &Arc<Login>,
+    settings: &Settings,
+    stop: &CancellationToken,
+    tasks: &TaskTracker,
+) -> Arc<Hub> {
+    let hub = Arc::new(Hub::new(specs, settings));
+    for (i, spec) in specs.iter().enumerate() {
+        let ix = ServerIx(u16::try_from(i).expect("a fleet has at most 65,536 servers"));
+        let target = Target {
+            ix,
+            address: spec.address.clone(),
+            login: Arc::clone(login),
+            settings: settings.clone(),
+            hub: Arc::clone(&hub),
+        };
+        spawn(tasks, stop, target.clone(), lane::pump);
+        for _ in 0..settings.barriers.max(1) {
+            spawn(tasks, stop, target.clone(), lane::barriers);
+        }
+        spawn(tasks, stop, target.clone(), fence::serve);
+        spawn(tasks, stop, target, poll::serve);
+    }
+    hub
+}
+
+/// One server and what is needed to talk to it.
+#[derive(Clone)]
+pub(crate) struct Target {
+    pub(crate) ix: ServerIx,
+    pub(crate) address: String,
+    pub(crate) login: Arc<Login>,
+    pub(crate) settings: Settings,
+    pub(crate) hub: Arc<Hub>,
+}
+
+/// Runs one connection's task for good. An error ends the connection and with it
+/// the server's evidence; a panic counts as an error and stays in here.
+fn spawn<F, R>(tasks: &TaskTracker, stop: &CancellationToken, target: Target, run: F)
+where
+    F: Fn(Target) -> R + Send + 'static,
+    R: Future<Output = Fault> + Send + 'static,
+{
+    let stop = stop.clone();
+    tasks.spawn(async move {
+        let mut backoff = backoff::Backoff::default();
+        loop {
+            let started = crate::clock::now();
+            let mut task = tokio::spawn(run(target.clone()));
+            let ended = tokio::select! {
+                ended = &mut task => ended,
+                () = stop.cancelled() => {
+                    task.abort();
+                    return;
+                }
+            };
+            let fault =
+                ended.unwrap_or_else(|panic| Fault::Unreadable(format!("internal error: {panic}")));
+            backoff.ran_for(crate::clock::now().since(started));
+            let pause = backoff.pause(&fault);
+            target.hub.observe(target.ix, Event::Lost(fault));
+            tokio::select! {
+                () = tokio::time::sleep(pause) => {}
+                () = stop.cancelled() => return,
+            }
+        }
+    });
+}

@@ -1,0 +1,75 @@
+//! Carrying out the steps of one decision: ask, wait, decide again.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::clock;
+use crate::fleet::{FleetView, Life, ServerIx};
+use crate::moment::Moment;
+use crate::observe::Hub;
+use crate::route::{Ask, Decision, Failure, Step, Waits, decide};
+
+/// Decides until there is an answer. The time until then is zero when nothing
+/// had to be waited for.
+pub(super) async fn run(
+    hub: &Hub,
+    ask: &mut Ask,
+    arrived: Moment,
+) -> Result<(Arc<FleetView>, Decision, Duration), Failure> {
+    let mut now = arrived;
+    let mut waited = Duration::ZERO;
+    loop {
+        let view = Arc::clone(&hub.view());
+        match decide(&view, ask, now) {
+            Step::Answer(decision) => return Ok((view, decision, waited)),
+            Step::Fail(failure) => return Err(failure),
+            Step::Fence => fence(hub, ask, &view).await,
+            Step::Locate(life, server) => locate(hub, ask, &view, life, server).await,
+            Step::Wait(waits) => wait(hub, ask, &waits).await,
+            Step::WaitForFleet => hub.wait_for_change(&view, ask.deadline).await,
+        }
+        now = clock::now();
+        waited = now.since(arrived);
+    }
+}
+
+async fn fence(hub: &Hub, ask: &mut Ask, view: &Arc<FleetView>) {
+    match hub.fence(ask.hard_deadline).await {
+        Ok(fence) => ask.fence = Some(fence),
+        // Whatever went wrong shows in the fleet, soon.
+        Err(_) => hub.wait_for_change(view, ask.hard_deadline).await,
+    }
+}
+
+async fn locate(hub: &Hub, ask: &mut Ask, view: &Arc<FleetView>, life: Life, server: ServerIx) {
+    let located = hub.locate(server, ask.hard_deadline).await;
+    // An answer from another epoch says nothing about the one asked for.
+    let same_life = hub.view().server(server).life == life;
+    match located {
+        Ok(fence) if same_life => ask.located.push((life, Arc::clone(&fence.upper))),
+        _ => hub.wait_for_change(view, ask.hard_deadline).await,
+    }
+}
+
+async fn wait(hub: &Hub, ask: &mut Ask, waits: &Waits) {
+    let deadline = if waits.hard {
+        ask.hard_deadline
+    } else {
+        ask.deadline
+    };
+    ask.waited = true;
+    let caught_up = hub.wait(&waits.on, deadline);
+    if !waits.check_source {
+        caught_up.await;
+        return;
+    }
+    tokio::pin!(caught_up);
+    tokio::select! {
+        biased;
+        _ = &mut caught_up => return,
+        fence = hub.fence(ask.hard_deadline) => ask.fence = fence.ok(),
+    }
+    if ask.lost().is_none() {
+        caught_up.await;
+    }
+}

@@ -1,0 +1,97 @@
+//! The 48 bytes kept for one session.
+
+use std::time::Duration;
+
+use super::Seen;
+use crate::fleet::Life;
+use crate::moment::Moment;
+
+/// Tenths of seconds on Causeway's clock: coarse enough for four bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Tick(pub(super) u32);
+
+impl Tick {
+    pub(super) const SPAN: Duration = Duration::from_millis(100);
+
+    /// The tick in which `moment` lies.
+    pub(super) fn at(moment: Moment) -> Self {
+        Self(u32::try_from(moment.micros() / 100_000).unwrap_or(u32::MAX))
+    }
+
+    /// The first tick that lies wholly after `moment + span`.
+    pub(super) fn after(moment: Moment, span: Duration) -> Self {
+        Self(Self::at(moment.plus(span)).0.saturating_add(1))
+    }
+
+    /// The end of this tick plus `span`.
+    pub(super) fn end_plus(self, span: Duration) -> Moment {
+        Moment::from_micros((u64::from(self.0) + 1) * 100_000).plus(span)
+    }
+}
+
+/// How the requirement is written in the slot.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Form {
+    #[default]
+    Nothing,
+    One,
+    UpTo,
+    /// In the shard's table of long requirements.
+    Long,
+}
+
+/// One session. A [`Life`] of 0 stands for none.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Slot {
+    pub(super) key: u128,
+    pub(super) gno: u64,
+    pub(super) last: Life,
+    pub(super) before: Life,
+    pub(super) last_at: Tick,
+    pub(super) before_at: Tick,
+    pub(super) expires: Tick,
+    pub(super) sid: u16,
+    pub(super) form: Form,
+    pub(super) crowded: bool,
+}
+
+const _: () = assert!(
+    size_of::<Slot>() == 48,
+    "a session costs what the documentation says"
+);
+
+impl Slot {
+    /// Which servers the session's reads may have seen, as of `now`.
+    pub(super) fn seen(&self, now: Moment, answer_ttl: Duration) -> Seen {
+        let before_counts = self.before_counts(now, answer_ttl);
+        let some = |life: Life| (life.0 != 0).then_some(life);
+        Seen {
+            last: some(self.last),
+            before: some(self.before).filter(|_| before_counts),
+            crowded: self.crowded && before_counts,
+        }
+    }
+
+    /// Notes that a read was sent to the server living `life`.
+    pub(super) fn read(&mut self, life: Life, now: Moment, answer_ttl: Duration) {
+        let counts = self.before_counts(now, answer_ttl);
+        self.crowded &= counts;
+        if self.last != life {
+            let third = counts && self.before.0 != 0 && self.before != life;
+            self.crowded |= third;
+            self.before = self.last;
+            self.before_at = self.last_at;
+            self.last = life;
+        }
+        self.last_at = Tick::at(now);
+    }
+
+    /// All reads sent so far have started by `moment`.
+    pub(super) fn reads_started_by(&self, moment: Option<Moment>, answer_ttl: Duration) -> bool {
+        self.last.0 == 0 || moment.is_some_and(|moment| self.last_at.end_plus(answer_ttl) <= moment)
+    }
+
+    fn before_counts(&self, now: Moment, answer_ttl: Duration) -> bool {
+        self.before_at.end_plus(answer_ttl) > now
+    }
+}

@@ -1,0 +1,122 @@
+//! One session as a user of Causeway: it reports its writes and asks where to
+//! read, carrying its promise in a session id or in a token.
+
+use std::sync::Arc;
+
+use super::api::{Api, RouteAnswer};
+use super::args::{Carrier, VerifyArgs, VerifyServer, WriteReport};
+use super::checker::{Consistency, Promise};
+use super::chooser::Choice;
+use super::recorder::Routing;
+
+/// A token longer than this is replaced by a fenced one, which covers it.
+const TOKEN_BYTES_MAX: usize = 4_096;
+
+/// A session's state towards Causeway.
+#[derive(Debug)]
+pub(super) struct CausewaySession {
+    api: Arc<Api>,
+    session: String,
+    carrier: Carrier,
+    writes: WriteReport,
+    asked: Option<Consistency>,
+    bound_us: Option<u64>,
+    /// What the client carries, with [`Carrier::Token`].
+    token: Option<String>,
+    /// Whether Causeway knows of every acknowledged write, and has reported none
+    /// as lost in a failover: else it cannot be held to read-your-writes.
+    told: bool,
+}
+
+impl CausewaySession {
+    pub(super) fn new(args: &VerifyArgs, api: Arc<Api>, session: String) -> Self {
+        Self {
+            api,
+            session,
+            carrier: args.via,
+            writes: args.writes,
+            asked: args.consistency,
+            bound_us: args.max_staleness_ms.map(|ms| ms.saturating_mul(1_000)),
+            token: None,
+            told: true,
+        }
+    }
+
+    /// Whether Causeway owes this session its own writes.
+    pub(super) fn is_promised(&self) -> bool {
+        self.told
+    }
+
+    /// Reports a write. On an error the promise is off until a later report: the
+    /// session only writes one row, so the next write covers this one.
+    pub(super) async fn wrote(&mut self, gtid: Option<&str>) -> Result<(), String> {
+        self.told = false;
+        let gtid = gtid.filter(|_| self.writes == WriteReport::Gtid);
+        let session = self.session_id().map(str::to_owned);
+        let answer = self.api.wrote(session.as_deref(), gtid).await;
+        let token = answer.map_err(|error| error.to_string())?;
+        if self.carrier == Carrier::Token {
+            self.carry(token).await?;
+        }
+        self.told = true;
+        Ok(())
+    }
+
+    /// Adds a write's token to what the session carries: as GTID sets, they add
+    /// up by a comma.
+    async fn carry(&mut self, new: String) -> Result<(), String> {
+        let sum = match self.token.take() {
+            Some(old) if !old.is_empty() => format!("{old},{new}"),
+            _ => new,
+        };
+        let too_long = sum.len() > TOKEN_BYTES_MAX;
+        self.token = Some(sum);
+        if too_long {
+            let fenced = self.api.wrote(None, None).await;
+            self.token = Some(fenced.map_err(|error| error.to_string())?);
+        }
+        Ok(())
+    }
+
+    /// Asks where to read.
+    pub(super) async fn route(&mut self) -> Result<Choice, String> {
+        let token = self.token.as_deref();
+        let answer = self.api.route(self.session_id(), token).await;
+        let answer = answer.map_err(|error| error.to_string())?;
+        self.take_over(&answer);
+        self.choice(answer)
+    }
+
+    /// The answer's token replaces the carried one, since it covers it; that of
+    /// a degraded answer does not. A write reported as lost is owed no more.
+    fn take_over(&mut self, answer: &RouteAnswer) {
+        if self.carrier == Carrier::Token && !answer.degraded && answer.token.is_some() {
+            self.token.clone_from(&answer.token);
+        }
+        if answer.lost.is_some() {
+            self.told = false;
+        }
+    }
+
+    fn choice(&self, answer: RouteAnswer) -> Result<Choice, String> {
+        let server = VerifyServer::new(&answer.server, &answer.address)
+            .map_err(|error| format!("route: {error}"))?;
+        let answered = Consistency::from_name(&answer.consistency)
+            .ok_or_else(|| format!("route: unknown consistency `{}`", answer.consistency))?;
+        // What was asked for is what is owed, unless the answer says `degraded`.
+        let mut promise = Promise::new(self.asked.unwrap_or(answered), self.bound_us);
+        promise.own_writes &= self.told;
+        let off_source = !matches!(answer.role.as_str(), "source" | "primary");
+        let reason = answer.reason;
+        Ok(Choice {
+            server,
+            routing: Routing { reason, off_source },
+            promise,
+            degraded: answer.degraded,
+        })
+    }
+
+    fn session_id(&self) -> Option<&str> {
+        (self.carrier == Carrier::Session).then_some(self.session.as_str())
+    }
+}
