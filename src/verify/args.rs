@@ -45,7 +45,7 @@ pub struct VerifyArgs {
     pub servers: Vec<VerifyServer>,
 
     /// The name of the source, where several of --servers accept writes
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", requires = "servers")]
     pub source: Option<String>,
 
     /// MySQL user of the traffic
@@ -64,8 +64,8 @@ pub struct VerifyArgs {
     #[arg(long)]
     pub keep: bool,
 
-    /// Ways of routing to run: all, or any of source, random, sticky[:2s],
-    /// barrier[:50ms], causeway
+    /// Ways of routing to run: all, or any of source, random, sticky (or sticky:2s),
+    /// barrier (or barrier:50ms), causeway
     #[arg(long, default_value = "causeway", value_delimiter = ',', value_parser = parse_policies)]
     pub policies: Vec<PolicyChoice>,
 

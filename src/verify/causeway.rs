@@ -120,3 +120,91 @@ impl CausewaySession {
         (self.carrier == Carrier::Session).then_some(self.session.as_str())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+
+    use super::*;
+
+    #[derive(clap::Parser)]
+    struct Cli {
+        #[command(flatten)]
+        verify: VerifyArgs,
+    }
+
+    fn session(options: &[&str]) -> CausewaySession {
+        let words = ["verify"].iter().chain(options);
+        let args = Cli::try_parse_from(words).unwrap().verify;
+        let api = Arc::new(Api::new(&args).unwrap());
+        CausewaySession::new(&args, api, "s".into())
+    }
+
+    fn answer(token: &str, degraded: bool, lost: Option<&str>) -> RouteAnswer {
+        RouteAnswer {
+            server: "db2".into(),
+            address: "127.0.0.1:3307".into(),
+            role: "replica".into(),
+            consistency: "session".into(),
+            reason: "replica_fresh".into(),
+            degraded,
+            token: Some(token.into()),
+            lost: lost.map(str::to_owned),
+        }
+    }
+
+    #[tokio::test]
+    async fn tokens_add_up_and_only_a_kept_promise_replaces_them() {
+        let mut session = session(&["--via", "token"]);
+        session.carry("a:1".into()).await.unwrap();
+        session.carry("b:2".into()).await.unwrap();
+        assert_eq!(session.token.as_deref(), Some("a:1,b:2"));
+        session.take_over(&answer("a:1", true, None));
+        assert_eq!(session.token.as_deref(), Some("a:1,b:2"));
+        session.take_over(&answer("a:1-9,b:2", false, None));
+        assert_eq!(session.token.as_deref(), Some("a:1-9,b:2"));
+    }
+
+    #[test]
+    fn a_session_id_needs_no_token() {
+        let mut session = session(&[]);
+        session.take_over(&answer("a:1", false, None));
+        assert_eq!(
+            (session.token.as_deref(), session.session_id()),
+            (None, Some("s"))
+        );
+    }
+
+    #[test]
+    fn what_was_asked_for_is_owed_whatever_the_answer_claims() {
+        let strong = session(&["--consistency", "strong"]);
+        let choice = strong.choice(answer("a:1", false, None)).unwrap();
+        assert_eq!(choice.promise, Promise::new(Consistency::Strong, None));
+        let configured = session(&["--max-staleness-ms", "7"]);
+        let choice = configured.choice(answer("a:1", false, None)).unwrap();
+        assert_eq!(
+            choice.promise,
+            Promise::new(Consistency::Session, Some(7_000))
+        );
+    }
+
+    #[test]
+    fn a_write_reported_as_lost_is_owed_no_more() {
+        let mut session = session(&[]);
+        let lost = answer("", false, Some("a:7"));
+        session.take_over(&lost);
+        assert!(!session.is_promised());
+        assert!(!session.choice(lost).unwrap().promise.own_writes);
+    }
+
+    #[test]
+    fn an_answer_that_makes_no_sense_is_an_error() {
+        let session = session(&[]);
+        let mut unknown = answer("", false, None);
+        unknown.consistency = "psychic".into();
+        assert!(session.choice(unknown).unwrap_err().contains("psychic"));
+        let mut nowhere = answer("", false, None);
+        nowhere.address = "db2".into();
+        assert!(session.choice(nowhere).is_err());
+    }
+}

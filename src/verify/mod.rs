@@ -43,6 +43,7 @@ use api::Api;
 use login::Login;
 use run_clock::RunClock;
 use scratch::Table;
+use stats::PolicyStats;
 use topology::{Finder, TopologyWatch};
 use workload::Workload;
 
@@ -94,18 +95,24 @@ pub async fn verify(args: &VerifyArgs, stop: CancellationToken) -> anyhow::Resul
     if !args.keep {
         tear_down(&table, &login, &topology).await;
     }
-    let policies: Vec<_> = (results?.iter())
+    Ok(report(args, &results?, stop.is_cancelled()))
+}
+
+fn report(args: &VerifyArgs, results: &[(Policy, PolicyStats)], interrupted: bool) -> Report {
+    // An early end may leave policies that never had their turn.
+    let had_turn = results.iter().filter(|(_, stats)| !stats.elapsed.is_zero());
+    let policies: Vec<_> = had_turn
         .map(|(policy, stats)| PolicyReport::new(*policy, stats))
         .collect();
-    Ok(Report {
+    Report {
         verdict: Verdict::of(&policies),
-        interrupted: stop.is_cancelled(),
+        interrupted,
         seed: args.seed,
         clients: args.clients,
         reads_per_write: args.reads_per_write,
         consistency: args.consistency.map(checker::Consistency::name),
         policies,
-    })
+    }
 }
 
 async fn set_up(

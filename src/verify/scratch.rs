@@ -11,7 +11,7 @@ use mysql_async::prelude::Queryable;
 
 use super::args::VerifyServer;
 use super::checker::{KeyId, Version};
-use super::login::Login;
+use super::login::{Login, label};
 use super::topology::Topology;
 use crate::clock;
 
@@ -131,7 +131,7 @@ async fn tell(conn: &mut Conn, statement: &str) -> anyhow::Result<()> {
     let done = tokio::time::timeout(STATEMENT_MAX, conn.query_drop(statement)).await;
     let short: String = statement.chars().take(80).collect();
     done.context("no answer in time")
-        .and_then(|result| Ok(result?))
+        .and_then(|result| result.map_err(|error| anyhow::anyhow!(label(&error))))
         .with_context(|| format!("the source refused: {short}"))
 }
 

@@ -5,6 +5,7 @@
 //! again when a write fails: the source may have changed.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::{Context, bail};
 use arc_swap::ArcSwap;
@@ -18,7 +19,7 @@ use crate::clock;
 /// The topology is asked for at most this often.
 const REFRESH_MIN_US: u64 = 1_000_000;
 /// How long a server may take to say whether it accepts writes.
-const PROBE_MAX: std::time::Duration = std::time::Duration::from_secs(5);
+const PROBE_MAX: Duration = Duration::from_secs(5);
 
 /// The servers at one moment.
 #[derive(Debug, Clone)]
@@ -66,9 +67,12 @@ impl Finder {
             Self::Causeway(api) => split(api.servers().await?),
             Self::Listed(servers, Some(source), _) => {
                 let is_source = |server: &VerifyServer| server.name == *source;
+                if !servers.iter().any(is_source) {
+                    bail!("--source {source} is none of --servers");
+                }
                 split(servers.iter().map(|s| (s.clone(), is_source(s))).collect())
             }
-            Self::Listed(servers, None, login) => split(probe(servers, login).await),
+            Self::Listed(servers, None, login) => probe(servers, login).await,
         }
     }
 }
@@ -105,23 +109,30 @@ impl TopologyWatch {
     }
 }
 
-/// Which servers accept writes; one that does not answer is taken not to.
-async fn probe(servers: &[VerifyServer], login: &Login) -> Vec<(VerifyServer, bool)> {
-    let accepts_writes = async |server: &VerifyServer| {
-        let mut conn = login.connect(server).await.ok()?;
-        let asked = conn.query_first::<Option<u8>, _>("SELECT @@GLOBAL.read_only");
-        tokio::time::timeout(PROBE_MAX, asked)
-            .await
-            .ok()?
-            .ok()?
-            .flatten()
-    };
+/// Asks each server whether it accepts writes; one that does not answer is taken
+/// not to, and is named when no other does.
+async fn probe(servers: &[VerifyServer], login: &Login) -> anyhow::Result<Topology> {
     let mut found = Vec::new();
+    let mut silent = String::new();
     for server in servers {
-        let is_source = accepts_writes(server).await == Some(0);
-        found.push((server.clone(), is_source));
+        let answer = is_read_only(server, login).await;
+        found.push((server.clone(), matches!(answer, Ok(false))));
+        if let Err(error) = answer {
+            silent.push_str(&format!("; {error:#}"));
+        }
     }
-    found
+    split(found).map_err(|error| anyhow::anyhow!("{error}{silent}"))
+}
+
+async fn is_read_only(server: &VerifyServer, login: &Login) -> anyhow::Result<bool> {
+    let mut conn = login.connect_or_explain(server).await?;
+    let asked = conn.query_first::<Option<u8>, _>("SELECT @@GLOBAL.read_only");
+    let answer = tokio::time::timeout(PROBE_MAX, asked).await;
+    let answer = answer.with_context(|| format!("{} does not answer", server.name))??;
+    let read_only = answer.flatten();
+    Ok(read_only
+        .with_context(|| format!("{} does not say whether it is read-only", server.name))?
+        != 0)
 }
 
 /// One source and the rest.

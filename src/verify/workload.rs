@@ -36,6 +36,12 @@ const FINISH_MAX: Duration = Duration::from_secs(60);
 /// What one operation can take at most, for the checker's memory.
 const OPERATION_MAX_US: u64 = 60_000_000;
 
+/// The checker keeps some ten lines of points for each session, of which each
+/// may have this many divided by the sessions: together less than 100 MB.
+const POINTS_TOTAL: usize = 100_000;
+/// Fewer would check too loosely.
+const POINTS_MIN: usize = 64;
+
 /// Everything a run needs.
 #[derive(Debug)]
 pub(super) struct Workload<'a> {
@@ -125,8 +131,10 @@ impl Workload<'_> {
             .unwrap_or(0)
             .saturating_mul(1_000);
         let needed_us = bound_us.saturating_mul(2).saturating_add(OPERATION_MAX_US);
+        let share = POINTS_TOTAL / self.args.clients as usize;
         Limits {
             horizon_us: limits.horizon_us.max(needed_us),
+            points_max: share.clamp(POINTS_MIN, limits.points_max),
             ..limits
         }
     }

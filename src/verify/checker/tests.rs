@@ -254,13 +254,16 @@ fn a_write_in_flight_may_be_seen_before_its_acknowledgement() {
 }
 
 #[test]
-fn a_skipped_version_does_not_exist() {
-    let history = [
-        wrote(1, 5, 0, 10),
-        wrote(1, 7, 20, 30),
-        Operation::Read(read(2, 1, Some(6), (40, 50), Promise::NONE)),
-    ];
-    check(&history, &[ViolationKind::NeverWritten]);
+fn a_skipped_version_and_one_before_the_first_do_not_exist() {
+    for ghost in [6, 4] {
+        let ghost = read(2, 1, Some(ghost), (40, 50), Promise::NONE);
+        let history = [
+            wrote(1, 5, 0, 10),
+            wrote(1, 7, 20, 30),
+            Operation::Read(ghost),
+        ];
+        check(&history, &[ViolationKind::NeverWritten]);
+    }
 }
 
 #[test]
