@@ -1,5 +1,10 @@
 //! Tests against real MySQL servers.
 
+mod api;
+mod faults;
+mod fences;
+mod gtid_oracle;
+mod gtid_test;
 #[path = "harness/mod.rs"]
 mod harness;
 mod harness_test;

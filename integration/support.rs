@@ -40,13 +40,14 @@ pub(crate) fn config_of(servers: &[&Server], more: &str) -> Config {
 /// A router that knows the source and has evidence of every server.
 pub(crate) async fn router(topology: &Topology, more: &str) -> anyhow::Result<Router> {
     let router = Router::start(&config(topology, more));
-    until("the router to know every server", SOON, || async {
-        let view = router.view();
-        let known = view.source().is_some() && view.servers.iter().all(settled);
-        Ok(known.then_some(()))
-    })
-    .await?;
+    knows_every_server(&router).await?;
     Ok(router)
+}
+
+/// Waits until the router knows the source and could send a read anywhere.
+pub(crate) async fn knows_every_server(router: &Router) -> anyhow::Result<()> {
+    let known = |view: &FleetView| view.source().is_some() && view.servers.iter().all(settled);
+    view_until(router, "the router to know every server", known).await
 }
 
 fn settled(server: &causeway::fleet::ServerView) -> bool {

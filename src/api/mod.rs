@@ -11,9 +11,6 @@ mod problem;
 mod serve;
 pub mod wire;
 
-#[cfg(test)]
-mod tests;
-
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 
