@@ -9,6 +9,7 @@ mod gtid_test;
 mod harness;
 mod harness_test;
 mod never;
+mod process;
 mod routing;
 mod stub_causeway;
 mod support;

@@ -65,7 +65,6 @@ pub(crate) async fn view_until(
         Ok(seen(&router.view()).then_some(()))
     })
     .await
-    .map(|()| ())
 }
 
 pub(crate) fn set(gtid: &str) -> GtidSet {

@@ -180,7 +180,7 @@ fn server_findings(name: &str, role: Role, seen: &Seen, findings: &mut Vec<Findi
             subject: name.to_owned(),
             text,
             mend: mend.map(str::to_owned),
-        })
+        });
     };
     add(
         Level::Good,

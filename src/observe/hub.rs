@@ -212,7 +212,7 @@ impl Hub {
         match notice {
             Notice::Usable(ix) => tracing::info!(server = name(ix), "server answers"),
             Notice::Lost(ix, fault) => {
-                tracing::warn!(server = name(ix), kind = fault.kind(), %fault, "server lost: its evidence is dropped")
+                tracing::warn!(server = name(ix), kind = fault.kind(), %fault, "server lost: its evidence is dropped");
             }
             Notice::NewEpoch(ix) => tracing::warn!(
                 server = name(ix),
