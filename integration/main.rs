@@ -13,4 +13,5 @@ mod process;
 mod routing;
 mod stub_causeway;
 mod support;
+mod tls;
 mod verify_test;

@@ -255,11 +255,10 @@ impl Router {
         let server = view.server(decision.server);
         server.load.assign();
         if let Some(key) = key {
-            if ask.policy.consistency.keeps_reads() {
-                // A read that finds no room marks the session as dropped, which
-                // the next read heeds.
-                let _kept: Kept = inner.sessions.read(key, decision.life, clock::now());
-            }
+            // Reads of every promise count: a later one must not be older. One
+            // that finds no room marks the session as dropped, which the next
+            // read heeds.
+            let _kept: Kept = inner.sessions.read(key, decision.life, clock::now());
             if let Some(lost) = &decision.lost {
                 inner.sessions.rebase(key, lost);
             }
