@@ -13,7 +13,8 @@ fn certificates(folder: &std::path::Path) -> anyhow::Result<()> {
     authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     let authority = CertifiedIssuer::self_signed(authority, KeyPair::generate()?)?;
     let key = KeyPair::generate()?;
-    let server = CertificateParams::new(vec!["127.0.0.1".to_owned(), "localhost".to_owned()])?.signed_by(&key, &authority)?;
+    let server = CertificateParams::new(vec!["127.0.0.1".to_owned(), "localhost".to_owned()])?
+        .signed_by(&key, &authority)?;
     std::fs::write(folder.join("ca.pem"), authority.pem())?;
     std::fs::write(folder.join("cert.pem"), server.pem())?;
     std::fs::write(folder.join("key.pem"), key.serialize_pem())?;
@@ -32,17 +33,28 @@ async fn connections(server: &Server) -> anyhow::Result<(u64, u64)> {
 async fn certificates_are_checked_when_asked_for() -> anyhow::Result<()> {
     let folder = tempfile::tempdir()?;
     certificates(folder.path())?;
-    let spec = ["ca", "cert", "key"].iter().fold(TopologySpec::new(0), |spec, part| {
-        spec.option(&format!("ssl_{part}={}", folder.path().join(format!("{part}.pem")).display()))
-    });
+    let spec = ["ca", "cert", "key"]
+        .iter()
+        .fold(TopologySpec::new(0), |spec, part| {
+            spec.option(&format!(
+                "ssl_{part}={}",
+                folder.path().join(format!("{part}.pem")).display()
+            ))
+        });
     let topology = Topology::start(spec).await?;
     let mut config = config(&topology, "");
     config.login.tls = Tls::Verify;
     config.login.tls_ca = Some(folder.path().join("ca.pem"));
     let router = Router::start(&config);
-    until("the server to be usable over TLS", SOON, || async { Ok(router.view().source().map(|_| ())) }).await?;
+    until("the server to be usable over TLS", SOON, || async {
+        Ok(router.view().source().map(|_| ()))
+    })
+    .await?;
     let (all, encrypted) = connections(topology.source()).await?;
-    assert!(all > 0 && all == encrypted, "{encrypted} of {all} connections are encrypted");
+    assert!(
+        all > 0 && all == encrypted,
+        "{encrypted} of {all} connections are encrypted"
+    );
     router.stop().await;
 
     let stranger = tempfile::tempdir()?;
@@ -51,7 +63,10 @@ async fn certificates_are_checked_when_asked_for() -> anyhow::Result<()> {
     let router = Router::start(&config);
     until("the certificate to be refused", SOON, || async {
         let view = router.view();
-        Ok(view.servers[0].fault().map(ToString::to_string).filter(|error| error.contains("certificate")))
+        Ok(view.servers[0]
+            .fault()
+            .map(ToString::to_string)
+            .filter(|error| error.contains("certificate")))
     })
     .await?;
     router.stop().await;
@@ -63,13 +78,19 @@ async fn a_server_without_tls_is_refused_where_tls_is_required() -> anyhow::Resu
     let topology = Topology::start(TopologySpec::new(0).option("tls_version=")).await?;
     let mut config = config(&topology, "");
     let router = Router::start(&config);
-    until("the server to be usable without TLS", SOON, || async { Ok(router.view().source().map(|_| ())) }).await?;
+    until("the server to be usable without TLS", SOON, || async {
+        Ok(router.view().source().map(|_| ()))
+    })
+    .await?;
     router.stop().await;
     config.login.tls = Tls::Required;
     let router = Router::start(&config);
     until("the server to be refused", SOON, || async {
         let view = router.view();
-        Ok(view.servers[0].fault().filter(|fault| fault.kind() != "not_connected_yet").map(|_| ()))
+        Ok(view.servers[0]
+            .fault()
+            .filter(|fault| fault.kind() != "not_connected_yet")
+            .map(|_| ()))
     })
     .await?;
     router.stop().await;

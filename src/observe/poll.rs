@@ -178,3 +178,117 @@ fn text(row: &Row, column: &str) -> Result<Option<String>, Fault> {
 fn unreadable(column: &str, value: &str) -> Fault {
     Fault::Unreadable(format!("{column} is {value:?}"))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fleet::Version;
+    use mysql_async::Value;
+    use mysql_async::consts::ColumnType;
+    use mysql_common::row::new_row;
+
+    const GOOD: [(&str, Option<&str>); 10] = [
+        ("Channel_Name", Some("")),
+        ("Source_Host", Some("db1")),
+        ("Source_Port", Some("3306")),
+        ("Source_UUID", Some("3e11fa47-71ca-11e1-9e33-c80aa9429562")),
+        ("Replica_IO_Running", Some("Yes")),
+        ("Replica_SQL_Running", Some("Yes")),
+        (
+            "Retrieved_Gtid_Set",
+            Some("3e11fa47-71ca-11e1-9e33-c80aa9429562:1-7"),
+        ),
+        ("Last_SQL_Error", Some("")),
+        ("Last_IO_Error", Some("")),
+        ("SQL_Delay", Some("0")),
+    ];
+
+    fn row(values: &[(&str, Option<&str>)]) -> Row {
+        let column = |name: &str| {
+            mysql_async::Column::new(ColumnType::MYSQL_TYPE_VAR_STRING).with_name(name.as_bytes())
+        };
+        let columns: Vec<_> = values.iter().map(|(name, _)| column(name)).collect();
+        let values = values
+            .iter()
+            .map(|(_, value)| value.map_or(Value::NULL, Value::from))
+            .collect();
+        new_row(values, columns.into())
+    }
+
+    fn read(values: &[(&str, Option<&str>)]) -> Result<Channel, Fault> {
+        channel(&row(values), Statements::of(Version::new(9, 7, 4)))
+    }
+
+    #[test]
+    fn a_healthy_row_is_read() {
+        let channel = read(&GOOD).unwrap();
+        assert!(channel.receiver_running && channel.applier_running);
+        assert_eq!(
+            (
+                channel.source_address.as_str(),
+                channel.error,
+                channel.delay_s
+            ),
+            ("db1:3306", None, Some(0))
+        );
+        assert_eq!(channel.received.map(|set| set.count()), Some(7));
+    }
+
+    /// NULL or nonsense must never read as "running" or "no lag".
+    #[test]
+    fn a_null_or_undecodable_value_is_an_error() {
+        for column in [
+            "Replica_IO_Running",
+            "Replica_SQL_Running",
+            "Retrieved_Gtid_Set",
+            "Source_UUID",
+            "Source_Host",
+        ] {
+            let changed =
+                |value| GOOD.map(|(name, good)| (name, if name == column { value } else { good }));
+            let error = read(&changed(None)).unwrap_err().to_string();
+            assert!(error.contains(column) && error.contains("NULL"), "{error}");
+            let missing: Vec<_> = GOOD
+                .into_iter()
+                .filter(|(name, _)| *name != column)
+                .collect();
+            assert!(read(&missing).unwrap_err().to_string().contains(column));
+            if column != "Source_Host" {
+                let error = read(&changed(Some("perhaps"))).unwrap_err().to_string();
+                assert!(
+                    error.contains(column) && error.contains("perhaps"),
+                    "{error}"
+                );
+            }
+        }
+        let delay = GOOD.map(|(name, good)| {
+            (
+                name,
+                if name == "SQL_Delay" {
+                    Some("soon")
+                } else {
+                    good
+                },
+            )
+        });
+        assert!(read(&delay).unwrap_err().to_string().contains("SQL_Delay"));
+    }
+
+    #[test]
+    fn an_unconnected_receiver_has_no_source_uuid() {
+        let fresh = GOOD.map(|(name, good)| match name {
+            "Source_UUID" => (name, Some("")),
+            "Replica_IO_Running" => (name, Some("Connecting")),
+            _ => (name, good),
+        });
+        let channel = read(&fresh).unwrap();
+        assert_eq!(
+            (
+                channel.source_uuid,
+                channel.receiver_running,
+                channel.receiver_connecting
+            ),
+            (None, false, true)
+        );
+    }
+}

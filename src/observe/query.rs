@@ -147,3 +147,39 @@ where
     let row = row.ok_or_else(|| Fault::Unreadable("no row where there should be one".into()))?;
     mysql_async::from_row_opt(row).map_err(|error| Fault::Unreadable(error.to_string()))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// MySQL waits for ever on a timeout of 0.
+    #[test]
+    fn a_barrier_never_has_a_timeout_of_zero() {
+        let need: GtidSet = "3e11fa47-71ca-11e1-9e33-c80aa9429562:23".parse().unwrap();
+        for asked in [
+            Duration::ZERO,
+            Duration::from_nanos(1),
+            Duration::from_micros(999),
+        ] {
+            let statement = barrier_statement(&need, asked);
+            assert!(statement.contains("',0.001000)"), "{statement}");
+        }
+        let statement = barrier_statement(&need, Duration::from_millis(50));
+        assert!(
+            statement.contains("'3e11fa47-71ca-11e1-9e33-c80aa9429562:23',0.050000)"),
+            "{statement}"
+        );
+    }
+
+    #[test]
+    fn the_same_text_is_read_once_and_broken_text_is_an_error() {
+        let mut reader = Reader::default();
+        let text = "3e11fa47-71ca-11e1-9e33-c80aa9429562:1-23".to_owned();
+        let first = reader.read(text.clone()).unwrap();
+        assert!(Arc::ptr_eq(&first, &reader.read(text).unwrap()));
+        assert!(matches!(
+            reader.read("3e11fa47:1-".into()),
+            Err(Fault::Unreadable(_))
+        ));
+    }
+}
