@@ -43,7 +43,7 @@ EXPOSE 7071
 # Set CAUSEWAY_URL when api.listen has another port. 2 is what `causeway health`
 # exits with when nobody answers, and Docker reserves that code.
 HEALTHCHECK --interval=10s --timeout=5s --start-period=10s --retries=3 \
-    CMD causeway health || exit 1
+    CMD ["/bin/sh", "-c", "causeway health || exit 1"]
 
 ENTRYPOINT ["causeway"]
 CMD ["serve", "--config", "/etc/causeway/causeway.toml"]

@@ -252,6 +252,13 @@ async fn errors_are_problem_documents_that_name_the_field() -> anyhow::Result<()
         ),
         (
             "/v1/route",
+            r#"{"consistency":"causal"}"#.to_owned(),
+            400,
+            "malformed",
+            "consistency",
+        ),
+        (
+            "/v1/route",
             r#"{"consistency":"bounded"}"#.to_owned(),
             400,
             "malformed",
@@ -482,7 +489,7 @@ async fn metrics_are_in_prometheus_form() -> anyhow::Result<()> {
     for expected in [
         "causeway_route_decisions_total{consistency=\"session\",reason=\"replica_fresh\"} 1",
         "causeway_server_up{server=\"db2\"} 1",
-        "causeway_server_staleness{server=\"db2\"}",
+        "causeway_server_staleness_seconds{server=\"db2\"}",
         "causeway_server_transactions_behind{server=\"db1\"} 0",
         "causeway_server_queries_total{kind=\"fence\",server=\"db1\"}",
         "causeway_sessions_unsettled 0",

@@ -108,7 +108,7 @@ impl Causeway {
     pub(crate) fn print_how_to(&self) {
         let url = &self.url;
         let json = "-H 'content-type: application/json'";
-        println!("  Causeway  {url}  (the page; metrics at {url}/metrics)");
+        println!("  Causeway  {url}  (API; metrics at {url}/metrics)");
         println!("  configuration and log: {}", self.folder.path().display());
         println!("  curl -s {url}/v1/servers");
         println!("  curl -s {url}/v1/writes {json} -d '{{\"session\":\"u42\"}}'");

@@ -172,7 +172,7 @@ fn servers(topology: &Topology) -> String {
 
 const NEXT: &str = "\
 what to try next:
-  integration/demo --keep                leave all of it running, with a page to look at
+  integration/demo --keep                leave all of it running, and say how to talk to it
   integration/demo --replicas 4          more replicas
   causeway check --config F              is your own MySQL ready for Causeway?
   causeway verify --policies random,sticky:2s --servers db1=HOST:PORT,db2=HOST:PORT

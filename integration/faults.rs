@@ -1,6 +1,8 @@
 //! Servers that cannot be used: each fault is recognised and named, and the
 //! other servers are not affected.
 
+use std::sync::atomic::Ordering;
+
 use causeway::check::{Level, check};
 use causeway::config::Config;
 use causeway::router::Router;
@@ -212,6 +214,27 @@ async fn a_hung_server_does_not_delay_the_others() -> anyhow::Result<()> {
         );
     }
     topology.replica(0).resume()?;
+    router.stop().await;
+    Ok(())
+}
+
+/// A limit on connections costs Causeway a connection, not the evidence.
+#[tokio::test(flavor = "multi_thread")]
+async fn one_refused_connection_does_not_drop_the_evidence() -> anyhow::Result<()> {
+    let topology = Topology::start(TopologySpec::new(0)).await?;
+    let source = topology.source();
+    source
+        .execute("ALTER USER causeway WITH MAX_USER_CONNECTIONS 4")
+        .await?;
+    let router = router(&topology, "").await?;
+    let stats = router.hub().stats(causeway::fleet::ServerIx(0));
+    let refused = || stats.refused.load(Ordering::Relaxed);
+    let losses = || stats.losses.load(Ordering::Relaxed);
+    view_until(&router, "a refused connection", |_| refused() > 0).await?;
+    let before = losses();
+    view_until(&router, "more refused connections", |_| refused() > 4).await?;
+    assert_eq!(losses(), before, "evidence was dropped");
+    assert!(router.view().source().is_some());
     router.stop().await;
     Ok(())
 }

@@ -1,5 +1,6 @@
 //! What must never happen, each made to happen if the guard were missing.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use causeway::fleet::Role;
@@ -186,7 +187,8 @@ async fn a_waiter_whose_gtid_commits_out_of_order_is_woken_promptly() -> anyhow:
     let spec = TopologySpec::new(1).option_of(1, "replica_preserve_commit_order=OFF");
     let topology = Topology::start(spec).await?;
     rows(&topology, 8).await?;
-    let router = router(&topology, "").await?;
+    // The pump must not come to the rescue.
+    let router = router(&topology, "[observe]\nreplica_heartbeat = \"10s\"\n").await?;
     let mut lock = topology.replica(0).conn().await?;
     lock_rows(&mut lock, "id <= 3").await?;
     let mut blocked = Vec::new();
@@ -474,27 +476,33 @@ async fn a_session_never_reads_backwards() -> anyhow::Result<()> {
             "SET GLOBAL binlog_group_commit_sync_delay = 20000",
         ])
         .await?;
-    let stop = std::sync::atomic::AtomicBool::new(false);
-    let source = topology.source();
-    let mut tracked = Tracked::connect(source)?;
+    let stop = AtomicBool::new(false);
+    let mut tracked = Tracked::connect(topology.source())?;
     std::thread::scope(|scope| {
         scope.spawn(|| {
-            let mut version = 0;
-            while !stop.load(std::sync::atomic::Ordering::Relaxed) {
-                version += 1;
-                tracked
-                    .write(&format!("UPDATE app.t SET v = {version} WHERE id = 1"))
-                    .expect("the source takes writes");
+            for version in 1.. {
+                if stop.load(Ordering::Relaxed) {
+                    return;
+                }
+                let update = format!("UPDATE app.t SET v = {version} WHERE id = 1");
+                tracked.write(&update).expect("the source takes writes");
             }
         });
-        let outcome = tokio::task::block_in_place(|| {
-            tokio::runtime::Handle::current().block_on(read_forwards(&topology, &router, 400))
-        });
-        stop.store(true, std::sync::atomic::Ordering::Relaxed);
-        outcome
+        // Also when a read goes back and panics: the writer must end.
+        let _stop = StopOnDrop(&stop);
+        let reads = read_forwards(&topology, &router, 400);
+        tokio::task::block_in_place(|| tokio::runtime::Handle::current().block_on(reads))
     })?;
     router.stop().await;
     Ok(())
+}
+
+struct StopOnDrop<'a>(&'a AtomicBool);
+
+impl Drop for StopOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
 }
 
 async fn read_forwards(topology: &Topology, router: &Router, reads: usize) -> anyhow::Result<()> {

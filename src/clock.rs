@@ -12,11 +12,11 @@ static START: OnceLock<Instant> = OnceLock::new();
 
 #[expect(clippy::disallowed_methods, reason = "this module is the clock")]
 fn start() -> Instant {
-    // One hour of room before the start, so that "a bound before now" never
-    // saturates at zero and a zero moment is always long past.
     *START.get_or_init(Instant::now)
 }
 
+/// Room before the start, so that "a bound before now" never saturates at zero
+/// and a zero moment is always long past.
 const HEADROOM: Duration = Duration::from_secs(3600);
 
 /// Now, on Causeway's own monotonic clock.

@@ -167,6 +167,7 @@ fn servers(meter: &Meter, router: &Router) {
         meter,
         router,
         "causeway.server.up",
+        "",
         "1 while the server has evidence",
         |server| Some(f64::from(u8::from(server.usable))),
     );
@@ -174,20 +175,26 @@ fn servers(meter: &Meter, router: &Router) {
         meter,
         router,
         "causeway.server.staleness",
-        "Staleness in seconds",
+        "s",
+        "Staleness",
         move |server| seconds(server.staleness(clock::now())),
     );
     gauge(
         meter,
         router,
         "causeway.server.behind",
-        "Seconds for which the oldest missing transaction has been missing",
-        move |server| seconds(server.behind_for(clock::now())).or(server.usable.then_some(0.0)),
+        "s",
+        "Time for which the oldest missing transaction has been missing",
+        move |server| {
+            let none_missing = server.fresh_as_of.map(|_| 0.0);
+            seconds(server.behind_for(clock::now())).or(none_missing)
+        },
     );
     gauge(
         meter,
         router,
         "causeway.server.epoch",
+        "",
         "Epoch of the executed set",
         |server| Some(f64::from(server.epoch())),
     );
@@ -274,6 +281,7 @@ fn gauge(
     meter: &Meter,
     router: &Router,
     name: &'static str,
+    unit: &'static str,
     description: &'static str,
     of: impl Fn(&ServerView) -> Option<f64> + Send + Sync + 'static,
 ) {
@@ -287,6 +295,7 @@ fn gauge(
     };
     meter
         .f64_observable_gauge(name)
+        .with_unit(unit)
         .with_description(description)
         .with_callback(observe)
         .build();

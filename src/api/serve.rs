@@ -16,8 +16,9 @@ use tokio_util::sync::CancellationToken;
 
 use crate::config;
 
-/// A client that does not finish its request's head in time is cut off.
-const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
+/// A connection on which no request's head arrives for this long is closed,
+/// whether it idles or dawdles.
+const HEAD_TIMEOUT: Duration = Duration::from_secs(75);
 /// Pause after a failed `accept`, such as "too many open files".
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 

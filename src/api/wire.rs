@@ -79,7 +79,8 @@ pub struct RouteResponse<'a> {
     pub waited_us: u64,
     /// The server's staleness in microseconds, as far as it is known.
     pub staleness_us: Option<u64>,
-    /// The writes that the server has for sure: the session's and the token's.
+    /// The session's and the token's writes, less what is lost: the token to ask
+    /// with from now on. The server has them unless `degraded`.
     pub token: String,
     /// What was required and is gone from the source.
     #[serde(skip_serializing_if = "Option::is_none")]

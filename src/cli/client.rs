@@ -71,17 +71,14 @@ impl Client {
     }
 
     pub(crate) async fn health(&self) -> anyhow::Result<ExitCode> {
-        let response = self
-            .http
-            .get(format!("{}/healthz", self.base))
-            .send()
-            .await
-            .with_context(|| self.no_answer())?;
-        Ok(if response.status() == StatusCode::OK {
-            ExitCode::SUCCESS
-        } else {
-            ExitCode::FAILURE
-        })
+        let answer = self.http.get(format!("{}/healthz", self.base)).send().await;
+        match answer.with_context(|| self.no_answer()) {
+            Ok(response) if response.status() == StatusCode::OK => return Ok(ExitCode::SUCCESS),
+            Ok(response) => eprintln!("causeway: {} answered {}", self.shown, response.status()),
+            Err(error) => eprintln!("causeway: {error:#}"),
+        }
+        // Container engines know only 0 and 1.
+        Ok(ExitCode::FAILURE)
     }
 
     async fn call(

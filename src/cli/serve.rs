@@ -1,5 +1,6 @@
 //! `causeway serve`: the sidecar itself.
 
+use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -67,7 +68,8 @@ fn start_log(format: LogFormat) {
         .unwrap_or_else(|_| EnvFilter::new("info,mysql_async=error"));
     let log = tracing_subscriber::fmt()
         .with_env_filter(filter)
-        .with_writer(std::io::stderr);
+        .with_writer(std::io::stderr)
+        .with_ansi(std::io::stderr().is_terminal());
     match format {
         LogFormat::Text => log.init(),
         LogFormat::Json => log.json().init(),

@@ -13,11 +13,10 @@ use parking_lot::Mutex;
 use tokio::sync::{Notify, oneshot};
 
 use super::Target;
-use super::connect::connect;
 use super::pacer::Pacer;
 use super::query::{Reader, owned_and_executed};
 use crate::clock;
-use crate::fleet::{Event, Fault};
+use crate::fleet::{Event, Fault, Identity};
 use crate::moment::Moment;
 use crate::route::Fence;
 
@@ -71,22 +70,9 @@ impl Fences {
 }
 
 /// Answers fences until the connection is of no use any more.
-pub(super) async fn serve(target: Target) -> Fault {
+pub(super) async fn serve(target: Target, mut conn: Conn, _: Identity) -> Fault {
     let pacer = Pacer::new(target.settings.fences_per_second_max);
     let mut reader = Reader::default();
-    let mut conn = match connect(
-        &target.address,
-        &target.login,
-        target.settings.query_timeout,
-    )
-    .await
-    {
-        Ok((conn, identity)) => {
-            target.hub.observe(target.ix, Event::Identified(identity));
-            conn
-        }
-        Err(fault) => return fault,
-    };
     let shared = target.hub.server(target.ix);
     loop {
         let idle = tokio::time::timeout(KEEP_ALIVE, shared.fences.arrived.notified())

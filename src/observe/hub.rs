@@ -2,7 +2,7 @@
 //! come in, snapshots go out, waiting reads are told.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
@@ -36,6 +36,8 @@ pub struct ServerStats {
     pub status_polls: AtomicU64,
     /// Times the evidence was lost.
     pub losses: AtomicU64,
+    /// Connections refused while others to the same server worked.
+    pub refused: AtomicU64,
 }
 
 /// What all tasks of one server share.
@@ -47,6 +49,8 @@ pub(super) struct ServerHub {
     pub(super) stats: ServerStats,
     /// Asks for a status poll right away.
     pub(super) poll_now: Notify,
+    /// Connections that are established.
+    pub(super) established: AtomicUsize,
 }
 
 /// The fleet as observed.
@@ -69,6 +73,7 @@ impl Hub {
             pacer: Pacer::new(settings.queries_per_second_max),
             stats: ServerStats::default(),
             poll_now: Notify::new(),
+            established: AtomicUsize::new(0),
         };
         Self {
             view: ArcSwap::from_pointee(fleet.view()),

@@ -6,10 +6,9 @@ use std::time::Duration;
 use mysql_async::Conn;
 
 use super::Target;
-use super::connect::connect;
 use super::query::{Reader, barrier, sample};
 use crate::clock;
-use crate::fleet::{Event, Fault, FleetView, ServerView};
+use crate::fleet::{Event, Fault, FleetView, Identity, ServerView};
 use crate::gtid::{Gtid, GtidSet};
 
 /// How long one barrier waits before the next waiter has its turn. Rarely
@@ -18,15 +17,19 @@ const BARRIER_SLICE: Duration = Duration::from_millis(10);
 /// How long the pump waits on a server whose executed set has gaps: what
 /// commits out of order there does not end a wait for the next in order.
 const GAP_SLICE: Duration = Duration::from_millis(10);
+/// An answer that is later than this, after its barrier should have ended, will
+/// not come: the server hangs.
+const HANG: Duration = Duration::from_secs(1);
+/// An unused connection is tried this often.
+const KEEP_ALIVE: Duration = Duration::from_secs(30);
 
 /// Keeps the server's executed set known, woken by the server itself. Returns
 /// when the connection is of no use any more.
-pub(super) async fn pump(target: Target) -> Fault {
+pub(super) async fn pump(target: Target, mut conn: Conn, _: Identity) -> Fault {
     let mut reader = Reader::default();
-    let mut conn = match enter(&target, &mut reader).await {
-        Ok(conn) => conn,
-        Err(fault) => return fault,
-    };
+    if let Err(fault) = look(&target, &mut conn, &mut reader).await {
+        return fault;
+    }
     loop {
         if let Err(fault) = pump_once(&target, &mut conn, &mut reader).await {
             return fault;
@@ -40,7 +43,7 @@ async fn pump_once(target: &Target, conn: &mut Conn, reader: &mut Reader) -> Res
     shared.pacer.turn().await;
     let (next, timeout) = next_news(target);
     let sample = match next {
-        Some(next) => barrier(conn, reader, &next, timeout, target.settings.query_timeout).await?,
+        Some(next) => barrier(conn, reader, &next, timeout, HANG).await?,
         None => {
             let sample = sample(conn, reader, target.settings.query_timeout).await?;
             tokio::time::sleep(timeout.min(target.settings.source_heartbeat)).await;
@@ -84,50 +87,34 @@ fn has_gaps(view: &FleetView, server: &ServerView) -> bool {
 }
 
 /// Waits on the server for what routed reads wait for.
-pub(super) async fn barriers(target: Target) -> Fault {
+pub(super) async fn barriers(target: Target, mut conn: Conn, _: Identity) -> Fault {
     let mut reader = Reader::default();
-    let mut conn = match enter(&target, &mut reader).await {
-        Ok(conn) => conn,
-        Err(fault) => return fault,
-    };
-    let shared = target.hub.server(target.ix);
+    if let Err(fault) = look(&target, &mut conn, &mut reader).await {
+        return fault;
+    }
     loop {
-        let (id, need) = tokio::select! {
-            next = shared.waiters.next() => next,
-            () = tokio::time::sleep(KEEP_ALIVE) => {
-                // An unused connection is tried now and then, so that it is
-                // known to work when it is needed.
-                match sample(&mut conn, &mut reader, target.settings.query_timeout).await {
-                    Ok(sample) => target.hub.observe(target.ix, Event::Executed(sample)),
-                    Err(fault) => return fault,
-                }
-                continue;
-            }
-        };
-        let taken = Taken {
-            target: &target,
-            id,
-        };
-        shared.pacer.turn().await;
-        let missing = target.hub.missing(target.ix, &need);
-        shared.stats.barrier_queries.fetch_add(1, Ordering::Relaxed);
-        let answer = barrier(
-            &mut conn,
-            &mut reader,
-            &missing,
-            BARRIER_SLICE,
-            target.settings.query_timeout,
-        )
-        .await;
-        match answer {
-            Ok(sample) => target.hub.observe(target.ix, Event::Executed(sample)),
-            Err(fault) => return fault,
+        if let Err(fault) = barrier_once(&target, &mut conn, &mut reader).await {
+            return fault;
         }
-        drop(taken);
     }
 }
 
-const KEEP_ALIVE: Duration = Duration::from_secs(30);
+async fn barrier_once(target: &Target, conn: &mut Conn, reader: &mut Reader) -> Result<(), Fault> {
+    let shared = target.hub.server(target.ix);
+    let next = tokio::time::timeout(KEEP_ALIVE, shared.waiters.next()).await;
+    let Ok((id, need)) = next else {
+        // An unused connection is tried now and then, so that it is known to
+        // work when it is needed.
+        return look(target, conn, reader).await;
+    };
+    let _taken = Taken { target, id };
+    shared.pacer.turn().await;
+    let missing = target.hub.missing(target.ix, &need);
+    shared.stats.barrier_queries.fetch_add(1, Ordering::Relaxed);
+    let sample = barrier(conn, reader, &missing, BARRIER_SLICE, HANG).await?;
+    target.hub.observe(target.ix, Event::Executed(sample));
+    Ok(())
+}
 
 /// A waiter that a barrier is under way for.
 struct Taken<'a> {
@@ -145,16 +132,9 @@ impl Drop for Taken<'_> {
     }
 }
 
-/// Connects, says who answers, and gives the first evidence.
-async fn enter(target: &Target, reader: &mut Reader) -> Result<Conn, Fault> {
-    let (mut conn, identity) = connect(
-        &target.address,
-        &target.login,
-        target.settings.query_timeout,
-    )
-    .await?;
-    target.hub.observe(target.ix, Event::Identified(identity));
-    let sample = sample(&mut conn, reader, target.settings.query_timeout).await?;
+/// The executed set as of now.
+async fn look(target: &Target, conn: &mut Conn, reader: &mut Reader) -> Result<(), Fault> {
+    let sample = sample(conn, reader, target.settings.query_timeout).await?;
     target.hub.observe(target.ix, Event::Executed(sample));
-    Ok(conn)
+    Ok(())
 }

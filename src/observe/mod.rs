@@ -26,14 +26,18 @@ pub(crate) mod statements;
 mod waiters;
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use connect::connect;
 pub use connect::{Login, Tls};
 pub use hub::{Hub, ServerStats};
+use mysql_async::Conn;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::fleet::{Event, Fault, ServerIx, ServerSpec};
+use crate::clock;
+use crate::fleet::{Event, Fault, Identity, ServerIx, ServerSpec};
 
 /// How hard to look.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,12 +49,12 @@ pub struct Settings {
     /// Longest a pump waits on the source without news: bounds the staleness
     /// that an idle source shows.
     pub source_heartbeat: Duration,
-    /// Longest a pump waits on a replica without news: bounds the time until a
-    /// hung server is noticed.
+    /// Longest a pump waits on a replica without news: a hung server is noticed
+    /// a second after that.
     pub replica_heartbeat: Duration,
     /// Barrier connections per server.
     pub barriers: usize,
-    /// Most queries per second to one server, of all kinds together.
+    /// Most pump and barrier queries per second to one server.
     pub queries_per_second_max: u32,
     /// Most fence queries per second to one server.
     pub fences_per_second_max: u32,
@@ -111,35 +115,122 @@ pub(crate) struct Target {
     pub(crate) hub: Arc<Hub>,
 }
 
-/// Runs one connection's task for good. An error ends the connection and with it
-/// the server's evidence; a panic counts as an error and stays in here.
+/// Keeps one connection for good: connects, runs its task until that ends, and
+/// starts again. A panic counts as an error of the connection and stays in here.
 fn spawn<F, R>(tasks: &TaskTracker, stop: &CancellationToken, target: Target, run: F)
 where
-    F: Fn(Target) -> R + Send + 'static,
+    F: Fn(Target, Conn, Identity) -> R + Clone + Send + 'static,
     R: Future<Output = Fault> + Send + 'static,
 {
     let stop = stop.clone();
     tasks.spawn(async move {
         let mut backoff = backoff::Backoff::default();
         loop {
-            let started = crate::clock::now();
-            let mut task = tokio::spawn(run(target.clone()));
+            let started = clock::now();
+            let mut life = tokio::spawn(one_life(target.clone(), run.clone()));
             let ended = tokio::select! {
-                ended = &mut task => ended,
+                ended = &mut life => ended,
                 () = stop.cancelled() => {
-                    task.abort();
+                    life.abort();
                     return;
                 }
             };
-            let fault =
-                ended.unwrap_or_else(|panic| Fault::Unreadable(format!("internal error: {panic}")));
-            backoff.ran_for(crate::clock::now().since(started));
-            let pause = backoff.pause(&fault);
-            target.hub.observe(target.ix, Event::Lost(fault));
+            let panicked =
+                |panic| End::Broken(Fault::Unreadable(format!("internal error: {panic}")));
+            let end = ended.unwrap_or_else(panicked);
+            backoff.ran_for(clock::now().since(started));
+            let pause = backoff.pause(end.fault());
+            report(&target, end);
             tokio::select! {
                 () = tokio::time::sleep(pause) => {}
                 () = stop.cancelled() => return,
             }
         }
     });
+}
+
+/// How one connection ended.
+enum End {
+    /// It was never established.
+    Refused(Fault),
+    /// It was in use.
+    Broken(Fault),
+}
+
+impl End {
+    fn fault(&self) -> &Fault {
+        match self {
+            Self::Refused(fault) | Self::Broken(fault) => fault,
+        }
+    }
+}
+
+async fn one_life<F, R>(target: Target, run: F) -> End
+where
+    F: Fn(Target, Conn, Identity) -> R,
+    R: Future<Output = Fault>,
+{
+    let connected = connect(
+        &target.address,
+        &target.login,
+        target.settings.query_timeout,
+    )
+    .await;
+    let (conn, identity) = match connected {
+        Ok(connected) => connected,
+        Err(fault) => return End::Refused(fault),
+    };
+    target
+        .hub
+        .observe(target.ix, Event::Identified(identity.clone()));
+    let _established = Established::of(&target);
+    End::Broken(run(target.clone(), conn, identity).await)
+}
+
+/// A connection that broke takes the server's evidence with it. One that could
+/// not be made beside others that work (too many connections, say) does not.
+fn report(target: &Target, end: End) {
+    let others_work = target
+        .hub
+        .server(target.ix)
+        .established
+        .load(Ordering::Acquire)
+        > 0;
+    match end {
+        End::Refused(fault) if others_work => {
+            target
+                .hub
+                .stats(target.ix)
+                .refused
+                .fetch_add(1, Ordering::Relaxed);
+            tracing::warn!(address = target.address, %fault, "one of several connections was refused");
+        }
+        End::Refused(fault) | End::Broken(fault) => {
+            target.hub.observe(target.ix, Event::Lost(fault));
+        }
+    }
+}
+
+/// Counts an established connection while it lives.
+struct Established(Target);
+
+impl Established {
+    fn of(target: &Target) -> Self {
+        target
+            .hub
+            .server(target.ix)
+            .established
+            .fetch_add(1, Ordering::AcqRel);
+        Self(target.clone())
+    }
+}
+
+impl Drop for Established {
+    fn drop(&mut self) {
+        self.0
+            .hub
+            .server(self.0.ix)
+            .established
+            .fetch_sub(1, Ordering::AcqRel);
+    }
 }

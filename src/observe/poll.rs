@@ -6,20 +6,15 @@ use mysql_async::prelude::Queryable;
 use mysql_async::{Conn, Row};
 
 use super::Target;
-use super::connect::{connect, fault, within};
+use super::connect::{fault, within};
 use super::statements::Statements;
-use crate::fleet::{Channel, Event, Fault, Status};
+use crate::fleet::{Channel, Event, Fault, Identity, Status};
 use crate::gtid::GtidSet;
 
 /// Polls until the connection is of no use any more.
-pub(super) async fn serve(target: Target) -> Fault {
+pub(super) async fn serve(target: Target, mut conn: Conn, identity: Identity) -> Fault {
     let timeout = target.settings.query_timeout;
-    let (mut conn, identity) = match connect(&target.address, &target.login, timeout).await {
-        Ok(connected) => connected,
-        Err(fault) => return fault,
-    };
     let statements = Statements::of(identity.version);
-    target.hub.observe(target.ix, Event::Identified(identity));
     let shared = target.hub.server(target.ix);
     loop {
         match within(timeout, status(&mut conn, statements)).await {
@@ -30,7 +25,7 @@ pub(super) async fn serve(target: Target) -> Fault {
         let due =
             tokio::time::timeout(target.settings.status_interval, shared.poll_now.notified()).await;
         if due.is_ok() {
-            // Asked for early: at most one such poll in a tenth of the interval.
+            // Asked for early: at most one such poll in a hundredth of the interval.
             tokio::time::sleep(target.settings.status_interval / 100).await;
         }
     }

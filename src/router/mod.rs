@@ -96,8 +96,8 @@ pub struct Route {
     /// How long the request took inside Causeway when it had to wait or ask;
     /// zero when it was answered at once.
     pub waited: Duration,
-    /// The writes that the chosen server has for sure: the session's and the
-    /// token's.
+    /// The session's and the token's writes, less what is lost: what to ask with
+    /// from now on.
     pub token: Requirement,
     /// How every server stood, when asked for.
     pub candidates: Option<Vec<(Arc<ServerInfo>, Candidate)>>,
