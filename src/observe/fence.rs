@@ -73,8 +73,7 @@ impl Fences {
 /// Answers fences until the connection is of no use any more.
 pub(super) async fn serve(target: Target) -> Fault {
     let pacer = Pacer::new(target.settings.fences_per_second_max);
-    let mut reader = Reader::default();
-    let mut conn = match connect(
+    let (mut conn, mut reader) = match connect(
         &target.address,
         &target.login,
         target.settings.query_timeout,
@@ -82,8 +81,9 @@ pub(super) async fn serve(target: Target) -> Fault {
     .await
     {
         Ok((conn, identity)) => {
+            let reader = Reader::of(&identity);
             target.hub.observe(target.ix, Event::Identified(identity));
-            conn
+            (conn, reader)
         }
         Err(fault) => return fault,
     };

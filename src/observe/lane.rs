@@ -22,9 +22,8 @@ const GAP_SLICE: Duration = Duration::from_millis(10);
 /// Keeps the server's executed set known, woken by the server itself. Returns
 /// when the connection is of no use any more.
 pub(super) async fn pump(target: Target) -> Fault {
-    let mut reader = Reader::default();
-    let mut conn = match enter(&target, &mut reader).await {
-        Ok(conn) => conn,
+    let (mut conn, mut reader) = match enter(&target).await {
+        Ok(entered) => entered,
         Err(fault) => return fault,
     };
     loop {
@@ -85,9 +84,8 @@ fn has_gaps(view: &FleetView, server: &ServerView) -> bool {
 
 /// Waits on the server for what routed reads wait for.
 pub(super) async fn barriers(target: Target) -> Fault {
-    let mut reader = Reader::default();
-    let mut conn = match enter(&target, &mut reader).await {
-        Ok(conn) => conn,
+    let (mut conn, mut reader) = match enter(&target).await {
+        Ok(entered) => entered,
         Err(fault) => return fault,
     };
     let shared = target.hub.server(target.ix);
@@ -146,15 +144,16 @@ impl Drop for Taken<'_> {
 }
 
 /// Connects, says who answers, and gives the first evidence.
-async fn enter(target: &Target, reader: &mut Reader) -> Result<Conn, Fault> {
+async fn enter(target: &Target) -> Result<(Conn, Reader), Fault> {
     let (mut conn, identity) = connect(
         &target.address,
         &target.login,
         target.settings.query_timeout,
     )
     .await?;
+    let mut reader = Reader::of(&identity);
     target.hub.observe(target.ix, Event::Identified(identity));
-    let sample = sample(&mut conn, reader, target.settings.query_timeout).await?;
+    let sample = sample(&mut conn, &mut reader, target.settings.query_timeout).await?;
     target.hub.observe(target.ix, Event::Executed(sample));
-    Ok(conn)
+    Ok((conn, reader))
 }

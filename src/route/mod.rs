@@ -11,6 +11,8 @@ mod explain;
 mod fit;
 
 #[cfg(test)]
+mod simulation;
+#[cfg(test)]
 mod tests;
 
 use std::sync::Arc;
@@ -229,7 +231,8 @@ pub struct Ask {
 pub struct Decision {
     /// The server.
     pub server: ServerIx,
-    /// The server's epoch, for the session's memory.
+    /// The server's epoch, for the session's memory; [`Life::ANY`] when the
+    /// promise is not kept.
     pub life: Life,
     /// Its role.
     pub role: Role,

@@ -254,11 +254,11 @@ impl Router {
         };
         let server = view.server(decision.server);
         server.load.assign();
-        if let Some(key) = key {
+        if let (Some(key), Some(known)) = (key, &ask.session) {
             if ask.policy.consistency.keeps_reads() {
                 // A read that finds no room marks the session as dropped, which
                 // the next read heeds.
-                let _kept: Kept = inner.sessions.read(key, decision.life, clock::now());
+                let _kept: Kept = inner.sessions.read(key, decision.life, known, clock::now());
             }
             if let Some(lost) = &decision.lost {
                 inner.sessions.rebase(key, lost);
