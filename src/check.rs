@@ -141,7 +141,10 @@ fn assemble(specs: &[ServerSpec], seen: &[Result<Seen, Fault>]) -> FleetView {
     for (i, seen) in seen.iter().enumerate() {
         let ix = ServerIx(u16::try_from(i).expect("a fleet has at most 65,536 servers"));
         let Ok(seen) = seen else { continue };
+        let server = seen.identity.uuid;
         let sample = Sample {
+            server,
+            owned: None,
             set: Arc::new(seen.executed.clone()),
             asked: now,
             answered: now,
@@ -149,7 +152,12 @@ fn assemble(specs: &[ServerSpec], seen: &[Result<Seen, Fault>]) -> FleetView {
         };
         fleet.apply(ix, Event::Identified(seen.identity.clone()), now);
         fleet.apply(ix, Event::Executed(sample), now);
-        fleet.apply(ix, Event::Polled(seen.status.clone()), now);
+        let polled = Event::Polled {
+            server,
+            status: seen.status.clone(),
+            asked: now,
+        };
+        fleet.apply(ix, polled, now);
     }
     fleet.view()
 }

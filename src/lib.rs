@@ -19,6 +19,8 @@ pub mod fleet;
 pub mod gtid;
 pub mod moment;
 pub mod observe;
+#[cfg(test)]
+mod purity;
 pub mod requirement;
 pub mod route;
 pub mod router;

@@ -17,6 +17,8 @@ pub mod status;
 mod view;
 
 #[cfg(test)]
+pub(crate) mod testing;
+#[cfg(test)]
 mod tests;
 
 use std::sync::Arc;
@@ -26,7 +28,7 @@ use server::Server;
 pub use status::{Channel, Fault, Identity, Status, Version};
 pub use view::{FleetView, Load, ServerInfo, ServerView};
 
-use crate::gtid::{GtidSet, Sid, Tag};
+use crate::gtid::{GtidSet, Sid, Tag, Uuid};
 use crate::moment::Moment;
 use ring::Ring;
 
@@ -45,6 +47,12 @@ impl ServerIx {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Life(pub u32);
 
+impl Life {
+    /// Stands for servers that cannot be told apart any more: what they showed
+    /// is bounded only by what the source has.
+    pub const ANY: Self = Self(u32::MAX);
+}
+
 /// A server as configured.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServerSpec {
@@ -59,9 +67,14 @@ pub struct ServerSpec {
 /// What a server reported as executed, and when.
 #[derive(Clone, Debug)]
 pub struct Sample {
+    /// Who answers on the connection: an address may have moved to another
+    /// server while an old connection lives on.
+    pub server: Uuid,
     /// `@@GLOBAL.gtid_executed`, or it together with the set of a barrier that
     /// returned 0.
     pub set: Arc<GtidSet>,
+    /// `@@GLOBAL.gtid_owned`, read just before `set`, where it was asked for.
+    pub owned: Option<Arc<GtidSet>>,
     /// Just before the question was sent.
     pub asked: Moment,
     /// Just after the answer was read.
@@ -76,7 +89,14 @@ pub enum Event {
     /// A new connection told who the server is.
     Identified(Identity),
     /// The status poll was answered.
-    Polled(Status),
+    Polled {
+        /// Who answers on the connection.
+        server: Uuid,
+        /// What it said.
+        status: Status,
+        /// Just before the first question of the poll was sent.
+        asked: Moment,
+    },
     /// The server reported its executed set.
     Executed(Sample),
     /// A connection broke, or the server turned out unusable.
@@ -105,8 +125,17 @@ pub struct Floor {
     /// The set.
     pub set: Arc<GtidSet>,
     /// Everything any server could show at this moment is inside the set;
-    /// `None` before the first source was known.
+    /// `None` before that is known of any moment.
     pub as_of: Option<Moment>,
+}
+
+/// A bound on everything that any server showed up to a moment: what the source
+/// had executed and what it was about to. (A row may show, on the source or on a
+/// replica, before the source lists its transaction as executed.)
+#[derive(Debug)]
+struct Shown {
+    by: Moment,
+    bound: GtidSet,
 }
 
 /// The state of all servers.
@@ -118,6 +147,8 @@ pub struct Fleet {
     ring: Ring,
     floor: Floor,
     floor_started: bool,
+    /// What the floor has to reach next for its `as_of` to move on.
+    shown: Option<Shown>,
     main_sid: Option<Sid>,
     next_life: u32,
     notices: Vec<Notice>,
@@ -142,6 +173,7 @@ impl Fleet {
             ring: Ring::default(),
             floor: Floor::default(),
             floor_started: false,
+            shown: None,
             main_sid: None,
             next_life,
             notices: Vec::new(),
@@ -152,7 +184,11 @@ impl Fleet {
     pub fn apply(&mut self, server: ServerIx, event: Event, now: Moment) -> bool {
         match event {
             Event::Identified(identity) => self.identified(server, identity, now),
-            Event::Polled(status) => self.polled(server, status),
+            Event::Polled {
+                server: from,
+                status,
+                asked,
+            } => self.polled(server, from, status, asked, now),
             Event::Executed(sample) => self.executed(server, &sample),
             Event::Lost(fault) => self.lost(server, fault, now),
         }
@@ -177,7 +213,7 @@ impl Fleet {
     ///
     /// With `leave_out_lag`, replicas that miss something older than that are
     /// not waited for: they then may serve no session until they cover the
-    /// floor. Returns false when there is no source or nothing rose.
+    /// floor. Returns false when there is no source or nothing moved.
     pub fn raise_floor(&mut self, now: Moment, leave_out_lag: Option<std::time::Duration>) -> bool {
         if self.source.is_err() || !self.floor_started {
             return false;
@@ -185,25 +221,43 @@ impl Fleet {
         let near = |server: &&Server| {
             server.evidence().is_some() && !server.lags_by_more(now, leave_out_lag)
         };
-        let mut common: Option<GtidSet> = None;
-        let mut as_of: Option<Moment> = None;
-        for server in self.servers.iter().filter(near) {
-            let (Some(set), Some(fresh)) = (server.evidence(), server.standing().fresh_as_of)
-            else {
-                return false;
-            };
-            common =
-                Some(common.map_or_else(|| GtidSet::clone(set), |common| common.intersect(set)));
-            as_of = Some(as_of.map_or(fresh, |least| least.min(fresh)));
-        }
+        let sets = self.servers.iter().filter(near);
+        let common =
+            sets.filter_map(Server::evidence)
+                .fold(None, |common: Option<GtidSet>, set| {
+                    Some(common.map_or_else(|| GtidSet::clone(set), |common| common.intersect(set)))
+                });
         let Some(common) = common else { return false };
-        self.floor.as_of = self.floor.as_of.max(as_of);
         let rose = !self.floor.set.contains_set(&common);
         if rose {
             self.floor.set = Arc::new(self.floor.set.union(&common));
             self.refresh_floor_flags();
         }
+        self.date_floor() || rose
+    }
+
+    /// Moves the floor's date on, once it covers all that could be seen then.
+    fn date_floor(&mut self) -> bool {
+        let reached = |shown: &mut Shown| self.floor.set.contains_set(&shown.bound);
+        let Some(shown) = self.shown.take_if(reached) else {
+            return false;
+        };
+        self.floor.as_of = self.floor.as_of.max(Some(shown.by));
         true
+    }
+
+    /// Notes a bound on what could be seen. The one noted earlier is kept until
+    /// the floor reaches it, or it turns out that a part of it was rolled back.
+    fn note_shown(&mut self, sample: &Sample) {
+        let Some(owned) = &sample.owned else { return };
+        let bound = sample.set.union(owned);
+        let holds = |shown: &Shown| bound.contains_set(&shown.bound);
+        if !self.shown.as_ref().is_some_and(holds) {
+            self.shown = Some(Shown {
+                by: sample.asked,
+                bound,
+            });
+        }
     }
 
     fn identified(&mut self, server: ServerIx, identity: Identity, now: Moment) -> bool {
@@ -217,8 +271,17 @@ impl Fleet {
         true
     }
 
-    fn polled(&mut self, server: ServerIx, status: Status) -> bool {
-        self.servers[server.index()].polled(status);
+    fn polled(
+        &mut self,
+        server: ServerIx,
+        from: Uuid,
+        status: Status,
+        asked: Moment,
+        now: Moment,
+    ) -> bool {
+        if !self.servers[server.index()].polled(from, status, asked, now) {
+            return false;
+        }
         self.reconsider_source();
         true
     }
@@ -236,12 +299,10 @@ impl Fleet {
         let life = self.next_life;
         let state = &mut self.servers[server.index()];
         let outcome = state.take_sample(sample, Life(life));
-        let role_moved = sample
-            .read_only
-            .is_some_and(|read_only| state.set_read_only(read_only));
         if outcome == server::Taken::Ignored {
             return false;
         }
+        let role_moved = state.note_read_only(sample);
         if outcome == server::Taken::NewEpoch {
             self.next_life += 1;
             self.notices.push(Notice::NewEpoch(server));
@@ -268,6 +329,7 @@ impl Fleet {
         self.main_sid = grown_sid(self.servers[server.index()].previous(), set).or(self.main_sid);
         self.ring
             .record(&Arc::clone(set), sample.asked, sample.answered);
+        self.note_shown(sample);
         self.start_floor();
         for state in &mut self.servers {
             state.measure(&self.ring, &self.floor);
@@ -311,23 +373,32 @@ impl Fleet {
         for (i, server) in self.servers.iter_mut().enumerate() {
             server.set_role(found.as_ref().is_ok_and(|source| source.index() == i));
         }
-        if found == self.source {
+        if found != self.source {
+            self.notices.push(match &found {
+                Ok(source) => Notice::SourceIs(*source),
+                Err(error) => Notice::NoSource(error.clone()),
+            });
+            self.source = found;
+        } else if self.source_lives_on() {
             return;
         }
-        self.notices.push(match &found {
-            Ok(source) => Notice::SourceIs(*source),
-            Err(error) => Notice::NoSource(error.clone()),
-        });
-        self.source = found;
         if let Ok(source) = self.source {
             self.take_source(source);
         }
+    }
+
+    /// The source is in the same epoch as when it was found, or there is none.
+    fn source_lives_on(&self) -> bool {
+        self.source.as_ref().map_or(true, |source| {
+            self.last_source == Some((*source, self.servers[source.index()].life()))
+        })
     }
 
     fn take_source(&mut self, source: ServerIx) {
         let life = self.servers[source.index()].life();
         if self.last_source.replace((source, life)) != Some((source, life)) {
             self.ring.clear();
+            self.shown = None;
         }
         if let Some(uuid) = self.servers[source.index()].uuid() {
             self.main_sid = self.main_sid.or(Some(Sid {

@@ -102,11 +102,16 @@ impl Ring {
         let half = self.entries.len() / 2;
         let mut index = 0;
         let mut freed = 0;
-        self.entries.retain(|entry| {
+        let mut dropped_first_seen = None;
+        self.entries.retain_mut(|entry| {
             index += 1;
             let keep = index > half || index % 2 == 0;
-            if !keep {
+            if keep {
+                // What was new in the dropped entry is new in this one now.
+                entry.first_seen = dropped_first_seen.take().unwrap_or(entry.first_seen);
+            } else {
                 freed += entry.bytes;
+                dropped_first_seen = Some(entry.first_seen);
             }
             keep
         });

@@ -48,6 +48,8 @@ pub(super) struct Server {
     live: bool,
     /// Answers to questions asked before this moment do not count.
     valid_from: Moment,
+    /// When the server last said that it is read-only.
+    locked_at: Moment,
     standing: Standing,
     covers_floor: bool,
 }
@@ -67,6 +69,7 @@ impl Server {
             previous: None,
             live: false,
             valid_from: Moment::default(),
+            locked_at: Moment::default(),
             standing: Standing::default(),
             covers_floor: false,
         }
@@ -170,15 +173,31 @@ impl Server {
         other
     }
 
-    pub(super) fn polled(&mut self, status: Status) {
+    /// Takes in a status poll; false when it is of a connection that is gone.
+    pub(super) fn polled(
+        &mut self,
+        from: Uuid,
+        mut status: Status,
+        asked: Moment,
+        now: Moment,
+    ) -> bool {
+        if asked < self.valid_from || self.uuid() != Some(from) {
+            return false;
+        }
         if let Some(threads) = status.threads_running {
             self.load.polled(threads);
         }
+        status.read_only = self.read_only(status.read_only, asked, now);
         self.status = Some(Arc::new(status));
+        true
     }
 
     /// True when the role may have changed by it.
-    pub(super) fn set_read_only(&mut self, read_only: bool) -> bool {
+    pub(super) fn note_read_only(&mut self, sample: &Sample) -> bool {
+        let Some(said) = sample.read_only else {
+            return false;
+        };
+        let read_only = self.read_only(said, sample.asked, sample.answered);
         let Some(status) = self
             .status
             .as_mut()
@@ -188,6 +207,15 @@ impl Server {
         };
         Arc::make_mut(status).read_only = read_only;
         true
+    }
+
+    /// An older "writable" never overrules a newer "read-only": a demoted source
+    /// must not become the source again by an answer that was under way.
+    fn read_only(&mut self, said: bool, asked: Moment, answered: Moment) -> bool {
+        if said {
+            self.locked_at = self.locked_at.max(answered);
+        }
+        said || asked < self.locked_at
     }
 
     /// Drops the evidence; false when there was none and nothing new is said.
@@ -203,7 +231,7 @@ impl Server {
     }
 
     pub(super) fn take_sample(&mut self, sample: &Sample, life: Life) -> Taken {
-        if sample.asked < self.valid_from {
+        if sample.asked < self.valid_from || self.uuid() != Some(sample.server) {
             return Taken::Ignored;
         }
         let taken = match &self.last {
@@ -212,7 +240,11 @@ impl Server {
         };
         match taken {
             Taken::Ignored => return Taken::Ignored,
-            Taken::NewEpoch => self.begin_epoch(life),
+            Taken::NewEpoch => {
+                self.begin_epoch(life);
+                // Answers still under way may be of the epoch that ended.
+                self.valid_from = sample.answered;
+            }
             Taken::Grown | Taken::First => self.previous = self.last.take().map(|last| last.set),
         }
         self.last = Some(Evidence {
@@ -242,11 +274,7 @@ impl Server {
         else {
             return;
         };
-        let standing = ring.standing(set);
-        self.standing = Standing {
-            fresh_as_of: standing.fresh_as_of,
-            ..standing
-        };
+        self.standing = ring.standing(set);
         self.covers_floor = set.contains_set(&floor.set);
     }
 }

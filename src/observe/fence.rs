@@ -70,9 +70,9 @@ impl Fences {
 }
 
 /// Answers fences until the connection is of no use any more.
-pub(super) async fn serve(target: Target, mut conn: Conn, _: Identity) -> Fault {
+pub(super) async fn serve(target: Target, mut conn: Conn, identity: Identity) -> Fault {
     let pacer = Pacer::new(target.settings.fences_per_second_max);
-    let mut reader = Reader::default();
+    let mut reader = Reader::of(&identity);
     let shared = target.hub.server(target.ix);
     loop {
         let idle = tokio::time::timeout(KEEP_ALIVE, shared.fences.arrived.notified())

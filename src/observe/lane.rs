@@ -25,8 +25,8 @@ const KEEP_ALIVE: Duration = Duration::from_secs(30);
 
 /// Keeps the server's executed set known, woken by the server itself. Returns
 /// when the connection is of no use any more.
-pub(super) async fn pump(target: Target, mut conn: Conn, _: Identity) -> Fault {
-    let mut reader = Reader::default();
+pub(super) async fn pump(target: Target, mut conn: Conn, identity: Identity) -> Fault {
+    let mut reader = Reader::of(&identity);
     if let Err(fault) = look(&target, &mut conn, &mut reader).await {
         return fault;
     }
@@ -87,8 +87,8 @@ fn has_gaps(view: &FleetView, server: &ServerView) -> bool {
 }
 
 /// Waits on the server for what routed reads wait for.
-pub(super) async fn barriers(target: Target, mut conn: Conn, _: Identity) -> Fault {
-    let mut reader = Reader::default();
+pub(super) async fn barriers(target: Target, mut conn: Conn, identity: Identity) -> Fault {
+    let mut reader = Reader::of(&identity);
     if let Err(fault) = look(&target, &mut conn, &mut reader).await {
         return fault;
     }

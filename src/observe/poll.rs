@@ -8,6 +8,7 @@ use mysql_async::{Conn, Row};
 use super::Target;
 use super::connect::{fault, within};
 use super::statements::Statements;
+use crate::clock;
 use crate::fleet::{Channel, Event, Fault, Identity, Status};
 use crate::gtid::GtidSet;
 
@@ -15,12 +16,20 @@ use crate::gtid::GtidSet;
 pub(super) async fn serve(target: Target, mut conn: Conn, identity: Identity) -> Fault {
     let timeout = target.settings.query_timeout;
     let statements = Statements::of(identity.version);
+    let server = identity.uuid;
     let shared = target.hub.server(target.ix);
     loop {
-        match within(timeout, status(&mut conn, statements)).await {
-            Ok(status) => target.hub.observe(target.ix, Event::Polled(status)),
+        let asked = clock::now();
+        let status = match within(timeout, status(&mut conn, statements)).await {
+            Ok(status) => status,
             Err(fault) => return fault,
-        }
+        };
+        let polled = Event::Polled {
+            server,
+            status,
+            asked,
+        };
+        target.hub.observe(target.ix, polled);
         shared.stats.status_polls.fetch_add(1, Ordering::Relaxed);
         let due =
             tokio::time::timeout(target.settings.status_interval, shared.poll_now.notified()).await;

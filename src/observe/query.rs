@@ -8,8 +8,8 @@ use mysql_async::prelude::Queryable;
 
 use super::connect::{fault, within};
 use crate::clock;
-use crate::fleet::{Fault, Sample};
-use crate::gtid::{self, GtidSet};
+use crate::fleet::{Fault, Identity, Sample};
+use crate::gtid::{self, GtidSet, Uuid};
 
 /// The shortest barrier. MySQL takes a timeout of 0 to mean "for ever".
 const BARRIER_MIN: Duration = Duration::from_millis(1);
@@ -18,11 +18,21 @@ const BARRIER_MIN: Duration = Duration::from_millis(1);
 /// nothing new to say costs no parsing.
 #[derive(Debug, Default)]
 pub(super) struct Reader {
+    /// Who answers on the connection.
+    server: Uuid,
     text: String,
     set: Arc<GtidSet>,
 }
 
 impl Reader {
+    /// For a connection to this server.
+    pub(super) fn of(server: &Identity) -> Self {
+        Self {
+            server: server.uuid,
+            ..Self::default()
+        }
+    }
+
     fn read(&mut self, text: String) -> Result<Arc<GtidSet>, Fault> {
         if text != self.text {
             self.set = Arc::new(executed(&text)?);
@@ -74,6 +84,8 @@ pub(super) async fn barrier(
         other => return Err(Fault::Unreadable(format!("the barrier answered {other}"))),
     }
     Ok(Sample {
+        server: reader.server,
+        owned: None,
         set,
         asked,
         answered,
@@ -101,6 +113,8 @@ pub(super) async fn sample(
         return Err(Fault::Unreadable("gtid_executed is NULL".into()));
     };
     Ok(Sample {
+        server: reader.server,
+        owned: None,
         set: reader.read(text)?,
         asked,
         answered,
@@ -125,10 +139,13 @@ pub(super) async fn owned_and_executed(
     };
     let owned = gtid::parse_owned(&owned)
         .map_err(|error| Fault::Unreadable(format!("gtid_owned: {error}")))?;
+    let set = reader.read(text)?;
     Ok((
-        owned,
+        owned.clone(),
         Sample {
-            set: reader.read(text)?,
+            server: reader.server,
+            owned: Some(Arc::new(owned)),
+            set,
             asked,
             answered,
             read_only: read_only.map(|flag| flag != 0),

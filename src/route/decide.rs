@@ -11,7 +11,7 @@ use smallvec::SmallVec;
 use super::choose::Scan;
 use super::fit::Fit;
 use super::{Ask, Consistency, Decision, Failure, OnTimeout, Reason, Step, Waits};
-use crate::fleet::{FleetView, Role, ServerIx, ServerView};
+use crate::fleet::{FleetView, Life, Role, ServerIx, ServerView};
 use crate::gtid::GtidSet;
 use crate::moment::Moment;
 
@@ -32,10 +32,10 @@ pub fn decide(view: &FleetView, ask: &Ask, now: Moment) -> Step {
         return from_source(view, ask, now, Reason::SourceNoReplica);
     }
     if ask.needs_fence() && ask.fence.is_none() {
-        return if may_ask(view, ask, now) {
-            Step::Fence
-        } else {
-            past_deadline(view, ask, &scan, now)
+        return match view.source() {
+            Some(_) if now < ask.hard_deadline => Step::Fence,
+            None if now < ask.deadline => Step::WaitForFleet,
+            _ => past_deadline(view, ask, &scan, now),
         };
     }
     if let Some(ix) = scan.choice(view, ask) {
@@ -182,15 +182,15 @@ fn from_source(view: &FleetView, ask: &Ask, now: Moment, reason: Reason) -> Step
     let Some(source) = view.source() else {
         return no_source(view, ask, now);
     };
-    if ask.fence.is_none() && !source_has(view, ask) && may_ask(view, ask, now) {
+    let has_writes = source_has(view, ask);
+    if ask.fence.is_none() && !has_writes && may_ask(view, ask, now) {
         return Step::Fence;
     }
     if let Some(lost) = ask.lost() {
         return from_source_lost(view, ask, now, lost);
     }
-    let fit = ask.fit_earlier_reads(view, source);
-    match fit {
-        Fit::Fits => Step::Answer(answer(source, reason, false, now)),
+    match ask.fit_earlier_reads(view, source) {
+        Fit::Fits if has_writes => Step::Answer(answer(source, reason, false, now)),
         Fit::EarlierReadsUnknown if now < ask.hard_deadline => {
             locate(view, ask, source, now).unwrap_or(Step::Fence)
         }
@@ -202,15 +202,17 @@ fn from_source(view: &FleetView, ask: &Ask, now: Moment, reason: Reason) -> Step
                 hard: true,
             })
         }
+        _ if ask.policy.on_timeout == OnTimeout::Error => Step::Fail(Failure::WaitTimeout),
         _ => Step::Answer(answer(source, reason, true, now)),
     }
 }
 
+/// The promise cannot be kept by any server: what the session saw is gone.
 fn from_source_lost(view: &FleetView, ask: &Ask, now: Moment, lost: GtidSet) -> Step {
     match view.source() {
         Some(source) => Step::Answer(Decision {
             lost: Some(lost),
-            ..answer(source, Reason::SourceWriteLost, false, now)
+            ..answer(source, Reason::SourceWriteLost, true, now)
         }),
         None => no_source(view, ask, now),
     }
@@ -270,7 +272,9 @@ fn answer(server: &ServerView, reason: Reason, degraded: bool, now: Moment) -> D
     };
     Decision {
         server: server.ix,
-        life: server.life,
+        // What a degraded read shows is behind what the session has seen, so
+        // that it is no position to go on from.
+        life: if degraded { Life::ANY } else { server.life },
         role: server.role,
         reason,
         degraded,

@@ -128,7 +128,7 @@ impl Ask {
 
     /// An earlier read's server whose bound is not known, if `server` differs.
     pub(super) fn unlocated(&self, view: &FleetView, server: Life) -> Option<Life> {
-        let seen = self.seen()?;
+        let seen = self.seen().filter(|_| !self.depends_on_all_reads())?;
         let unknown =
             |life: &Life| *life != server && matches!(self.bound(view, *life), Bound::Unknown);
         seen.last.into_iter().chain(seen.before).find(unknown)
@@ -136,10 +136,7 @@ impl Ask {
 
     /// The request asks for what only a fence can tell.
     pub(super) fn needs_fence(&self) -> bool {
-        let strong = self.policy.consistency == super::Consistency::Strong;
-        let crowded = self.seen().is_some_and(|seen| seen.crowded)
-            || (self.session_dropped() && self.policy.consistency.keeps_reads());
-        strong || crowded
+        self.depends_on_all_reads()
     }
 
     /// The session's and the token's part of the requirement.
@@ -184,20 +181,27 @@ impl Ask {
             .map(|state| &state.seen)
     }
 
-    fn bounds<'a>(&'a self, view: &FleetView, server: Life) -> [Bound<'a>; 3] {
+    fn bounds<'a>(&'a self, view: &FleetView, server: Life) -> [Bound<'a>; 2] {
+        if self.depends_on_all_reads() {
+            return [self.upper(), Bound::Nothing];
+        }
         let Some(seen) = self.seen() else {
-            return [Bound::Nothing, Bound::Nothing, Bound::Nothing];
+            return [Bound::Nothing, Bound::Nothing];
         };
         let of = |life: Option<Life>| match life {
             Some(life) if life != server => self.bound(view, life),
             _ => Bound::Nothing,
         };
-        let everyone = if seen.crowded || self.session_dropped() {
-            self.upper()
-        } else {
-            Bound::Nothing
-        };
-        [of(seen.last), of(seen.before), everyone]
+        [of(seen.last), of(seen.before)]
+    }
+
+    /// Reads of anybody, or of too many servers to ask, may have shown anything
+    /// that the source was about to commit. A strong read must not go back
+    /// behind another reader either, or it would not be linearizable.
+    fn depends_on_all_reads(&self) -> bool {
+        self.policy.consistency == super::Consistency::Strong
+            || self.seen().is_some_and(|seen| seen.crowded)
+            || (self.session_dropped() && self.policy.consistency.keeps_reads())
     }
 
     /// What the server living `life` may have shown before this request.

@@ -11,6 +11,8 @@ mod explain;
 mod fit;
 
 #[cfg(test)]
+mod simulation;
+#[cfg(test)]
 mod tests;
 
 use std::sync::Arc;
@@ -79,6 +81,11 @@ impl Consistency {
     /// The session's reads must not go back.
     pub(crate) const fn keeps_reads(self) -> bool {
         matches!(self, Self::Monotonic | Self::Session)
+    }
+
+    /// The chosen server has all that the session's earlier reads showed.
+    pub(crate) const fn covers_reads(self) -> bool {
+        matches!(self, Self::Monotonic | Self::Session | Self::Strong)
     }
 
     /// A token counts as part of the requirement.
@@ -229,7 +236,8 @@ pub struct Ask {
 pub struct Decision {
     /// The server.
     pub server: ServerIx,
-    /// The server's epoch, for the session's memory.
+    /// The server's epoch, for the session's memory; [`Life::ANY`] when the
+    /// promise is not kept.
     pub life: Life,
     /// Its role.
     pub role: Role,

@@ -254,11 +254,14 @@ impl Router {
         };
         let server = view.server(decision.server);
         server.load.assign();
-        if let Some(key) = key {
-            // Reads of every promise count: a later one must not be older. One
+        if let (Some(key), Some(known)) = (key, &ask.session) {
+            // Reads of every promise count: a later one must not be older. Only
+            // what a decision looked at is covered by its server, though. A read
             // that finds no room marks the session as dropped, which the next
             // read heeds.
-            let _kept: Kept = inner.sessions.read(key, decision.life, clock::now());
+            let covers = ask.policy.consistency.covers_reads();
+            let (known, now) = (covers.then_some(known), clock::now());
+            let _kept: Kept = inner.sessions.read(key, decision.life, known, now);
             if let Some(lost) = &decision.lost {
                 inner.sessions.rebase(key, lost);
             }

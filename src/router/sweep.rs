@@ -30,6 +30,11 @@ pub(super) fn spawn(inner: &Arc<Inner>) {
 
 async fn sweep(inner: &Inner, first: usize) -> usize {
     let pressed = inner.sessions.under_pressure();
+    if !inner.sessions.is_empty() {
+        // Dates the floor: what any server can have shown by now. Without an
+        // answer the date stays, and sessions are remembered for longer.
+        let _ = inner.hub.fence(clock::now().plus(TICK)).await;
+    }
     inner.hub.raise_floor(pressed.then_some(LAG_LEFT_OUT));
     let floor = inner.hub.view().floor.clone();
     let shards = inner.sessions.shards();

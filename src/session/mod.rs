@@ -57,11 +57,14 @@ pub struct Limits {
 
 impl Limits {
     /// The staleness past which a replica may serve no session: all that an
-    /// expired slot could have asked for is older than this.
+    /// expired slot could have asked for is older than this. A tenth of the time
+    /// to live is left for transactions that show on some server before the
+    /// source lists them as executed (group commit, semi-synchronous waits).
     pub fn staleness_max(&self) -> Duration {
         self.ttl
             .saturating_sub(self.answer_ttl)
             .saturating_sub(Tick::SPAN * 2)
+            .saturating_sub(self.ttl / 10)
     }
 }
 
@@ -74,9 +77,11 @@ pub struct Key(u128);
 pub struct Seen {
     /// Where the newest read was sent.
     pub last: Option<Life>,
-    /// Where the read before that was sent, when it may start only now.
+    /// Where the reads before that were sent, as long as no later one is known
+    /// to cover all that they showed. (They start up to [`Limits::answer_ttl`]
+    /// after Causeway's answer.)
     pub before: Option<Life>,
-    /// More servers than these two within [`Limits::answer_ttl`].
+    /// There are more such servers than these two.
     pub crowded: bool,
 }
 
@@ -89,6 +94,8 @@ pub struct State {
     pub seen: Seen,
     /// Something about this session could not be kept: only the source will do.
     pub dropped: bool,
+    /// When this was known.
+    pub as_of: Moment,
 }
 
 /// What became of a write.
@@ -203,25 +210,29 @@ impl Sessions {
         let Some(slot) = shard.slot(key).filter(|slot| slot.expires > Tick::at(now)) else {
             return State {
                 dropped,
+                as_of: now,
                 ..State::default()
             };
         };
         State {
             requirement: shard.requirement_of(slot, &self.sids),
-            seen: slot.seen(now, self.limits.answer_ttl),
+            seen: slot.seen(),
             dropped,
+            as_of: now,
         }
     }
 
     /// Remembers that a read of the session was sent to the server living
-    /// `life`.
-    pub fn read(&self, key: Key, life: Life, now: Moment) -> Kept {
+    /// `life`. With `known`, the server was chosen so as to have all that the
+    /// reads known when the request arrived may have shown; without, it was
+    /// chosen with no regard to them.
+    pub fn read(&self, key: Key, life: Life, known: Option<&State>, now: Moment) -> Kept {
         let mut shard = self.shard(key).lock();
         if !self.has_room(&shard, key) {
             drop(shard);
             return self.drop_session(key, now);
         }
-        let added = shard.read(key, life, now, &self.limits);
+        let added = shard.read(key, life, known, now, &self.limits);
         self.len.fetch_add(usize::from(added), Ordering::Relaxed);
         Kept::Stored
     }

@@ -7,7 +7,7 @@ use hashbrown::HashTable;
 
 use super::sids::Sids;
 use super::slot::{Form, Slot, Tick};
-use super::{Key, Limits};
+use super::{Key, Limits, State};
 use crate::fleet::{Floor, Life};
 use crate::gtid::{Gtid, GtidSet};
 use crate::moment::Moment;
@@ -84,10 +84,17 @@ impl Shard {
     }
 
     /// Notes a read, making a slot if there is none; true when it did.
-    pub(super) fn read(&mut self, key: Key, life: Life, now: Moment, limits: &Limits) -> bool {
+    pub(super) fn read(
+        &mut self,
+        key: Key,
+        life: Life,
+        known: Option<&State>,
+        now: Moment,
+        limits: &Limits,
+    ) -> bool {
         let (added, slot) = slot_mut(&mut self.slots, key);
         slot.expires = slot.expires.max(Tick::after(now, limits.ttl));
-        slot.read(life, now, limits.answer_ttl);
+        slot.read(life, known, now, limits.answer_ttl);
         added
     }
 

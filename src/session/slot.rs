@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::Seen;
+use super::{Seen, State};
 use crate::fleet::Life;
 use crate::moment::Moment;
 
@@ -61,29 +61,38 @@ const _: () = assert!(
 );
 
 impl Slot {
-    /// Which servers the session's reads may have seen, as of `now`.
-    pub(super) fn seen(&self, now: Moment, answer_ttl: Duration) -> Seen {
-        let before_counts = self.before_counts(now, answer_ttl);
+    /// Which servers the session's reads may have seen.
+    pub(super) fn seen(&self) -> Seen {
         let some = |life: Life| (life.0 != 0).then_some(life);
         Seen {
             last: some(self.last),
-            before: some(self.before).filter(|_| before_counts),
-            crowded: self.crowded && before_counts,
+            before: some(self.before),
+            crowded: self.crowded,
         }
     }
 
-    /// Notes that a read was sent to the server living `life`.
-    pub(super) fn read(&mut self, life: Life, now: Moment, answer_ttl: Duration) {
-        let counts = self.before_counts(now, answer_ttl);
-        self.crowded &= counts;
+    /// Notes that a read was sent to the server living `life`, as decided on
+    /// what was known of the session when the read's request arrived.
+    pub(super) fn read(
+        &mut self,
+        life: Life,
+        known: Option<&State>,
+        now: Moment,
+        answer_ttl: Duration,
+    ) {
+        let covered = known.is_some_and(|known| self.covered_by(known, answer_ttl));
+        if life != Life::ANY && covered {
+            self.before = Life::default();
+            self.crowded = false;
+        }
         if self.last != life {
-            let third = counts && self.before.0 != 0 && self.before != life;
-            self.crowded |= third;
+            self.crowded |= self.before.0 != 0 && self.before != life;
             self.before = self.last;
             self.before_at = self.last_at;
             self.last = life;
         }
-        self.last_at = Tick::at(now);
+        // Threads may get here in another order than they read the clock.
+        self.last_at = self.last_at.max(Tick::at(now));
     }
 
     /// All reads sent so far have started by `moment`.
@@ -91,7 +100,14 @@ impl Slot {
         self.last.0 == 0 || moment.is_some_and(|moment| self.last_at.end_plus(answer_ttl) <= moment)
     }
 
-    fn before_counts(&self, now: Moment, answer_ttl: Duration) -> bool {
-        self.before_at.end_plus(answer_ttl) > now
+    /// A decision on `known` chose a server that has all that the reads before
+    /// the newest one showed: it knew where they went, and asked what they may
+    /// have shown when all of them had started.
+    fn covered_by(&self, known: &State, answer_ttl: Duration) -> bool {
+        let seen = &known.seen;
+        let before = Some(self.before);
+        let knew =
+            seen.crowded || (!self.crowded && (seen.last == before || seen.before == before));
+        knew && self.before_at.end_plus(answer_ttl) <= known.as_of
     }
 }
