@@ -44,7 +44,8 @@ async fn concurrent_fences_share_queries() -> anyhow::Result<()> {
     let seconds = causeway::clock::now().since(started).as_secs_f64();
     let (queries, requests) = (stats().0 - before.0, stats().1 - before.1);
     println!("{requests} fenced writes in {seconds:.2} s took {queries} fence queries");
-    assert_eq!(requests, 64 * 50);
+    // The sweep of settled sessions asks now and then as well.
+    assert!(requests >= 64 * 50, "{requests} requests");
     // The rate, and the burst that may precede it.
     assert!(
         (queries as f64) <= 200.0 * seconds + 22.0,

@@ -293,14 +293,16 @@ async fn evidence_is_replaced_not_merged_after_a_reset_or_rebuild() -> anyhow::R
         },
     )
     .await?;
-    let route = replica_read(&router, "u1").await?;
-    assert_eq!(
-        (
-            route.info.name.as_str(),
-            value(server(&topology, &route), 1).await?
-        ),
-        (rebuilt.as_str(), 7)
-    );
+    until("a read to go to the rebuilt replica", SOON, || async {
+        let read = Read {
+            token: Some(set(&gtid)),
+            ..Read::default()
+        };
+        let route = router.route(&read).await?;
+        assert_eq!(value(server(&topology, &route), 1).await?, 7);
+        Ok((route.info.name == rebuilt).then_some(()))
+    })
+    .await?;
     router.stop().await;
     Ok(())
 }

@@ -4,7 +4,7 @@ use causeway::fleet::Role;
 use causeway::route::{Consistency, OnTimeout, Reason};
 use causeway::router::{Read, RouterError, Write};
 
-use crate::harness::{Topology, Tracked, shared};
+use crate::harness::{Topology, TopologySpec, Tracked, shared};
 use crate::support::{route, router, server, set, view_until, wrote};
 
 async fn table(topology: &Topology) -> anyhow::Result<()> {
@@ -218,6 +218,38 @@ async fn bounded_reads_avoid_replicas_that_are_too_stale() -> anyhow::Result<()>
             "{route:?}"
         );
     }
+    router.stop().await;
+    Ok(())
+}
+
+/// A transaction that only one replica has (a stray write there) must not keep
+/// sessions that read there from ever leaving it.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_errant_transaction_does_not_hold_a_session() -> anyhow::Result<()> {
+    let topology = Topology::start(TopologySpec::new(1)).await?;
+    table(&topology).await?;
+    let replica = topology.replica(0);
+    replica
+        .execute_all(&[
+            "SET GLOBAL super_read_only = OFF",
+            "CREATE TABLE app.stray (id INT)",
+            "SET GLOBAL super_read_only = ON",
+        ])
+        .await?;
+    let router = router(&topology, "").await?;
+    assert_eq!(route(&router, "u1").await?.info.name, replica.name());
+    topology.stop_applier(0).await?;
+    let gtid = topology
+        .source()
+        .write("UPDATE app.t SET v = 5 WHERE id = 1")
+        .await?;
+    wrote(&router, "u1", &gtid).await?;
+    let route = route(&router, "u1").await?;
+    assert_eq!(
+        (route.decision.role, route.decision.degraded),
+        (Role::Source, false),
+        "{route:?}"
+    );
     router.stop().await;
     Ok(())
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use crate::clock;
 use crate::fleet::{FleetView, Life, ServerIx};
+use crate::gtid::{GtidSet, Sid};
 use crate::moment::Moment;
 use crate::observe::Hub;
 use crate::route::{Ask, Decision, Failure, Step, Waits, decide};
@@ -46,8 +47,38 @@ async fn locate(hub: &Hub, ask: &mut Ask, view: &Arc<FleetView>, life: Life, ser
     // An answer from another epoch says nothing about the one asked for.
     let same_life = hub.view().server(server).life == life;
     match located {
-        Ok(fence) if same_life => ask.located.push((life, Arc::clone(&fence.upper))),
+        Ok(fence) if same_life => {
+            let bound = without_errant(hub, ask, view, &fence.upper).await;
+            ask.located.push((life, bound));
+        }
         _ => hub.wait_for_change(view, ask.hard_deadline).await,
+    }
+}
+
+/// `upper` less the errant transactions in it: those that the source, asked
+/// after the server, neither has nor is about to have. No other server will
+/// ever show them, and waiting for them would be in vain.
+async fn without_errant(
+    hub: &Hub,
+    ask: &mut Ask,
+    view: &FleetView,
+    upper: &Arc<GtidSet>,
+) -> Arc<GtidSet> {
+    let Some(executed) = view.source().and_then(|source| source.executed()) else {
+        return Arc::clone(upper);
+    };
+    let unknown = upper.subtract(executed);
+    let from_source = |(sid, _): (&Sid, _)| view.main_sid.as_ref() == Some(sid);
+    if unknown.sids().all(from_source) {
+        return Arc::clone(upper);
+    }
+    match hub.fence(ask.hard_deadline).await {
+        Ok(fence) => {
+            let bound = Arc::new(upper.intersect(&fence.upper));
+            ask.fence = Some(fence);
+            bound
+        }
+        Err(_) => Arc::clone(upper),
     }
 }
 
