@@ -3,24 +3,49 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use axum::extract::{Request, State};
+use axum::body::Bytes;
+use axum::extract::{FromRequest, FromRequestParts, Request};
+use axum::http::request::Parts;
 use axum::http::{HeaderMap, header};
-use axum::middleware::Next;
-use axum::response::{IntoResponse, Response};
+use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 
-use super::Shared;
 use super::problem::Problem;
+use super::{BODY_MAX, Shared};
 
-pub(super) async fn guard(State(shared): State<Shared>, request: Request, next: Next) -> Response {
-    if let Some(token) = &shared.token
-        && !carries(request.headers(), token)
-    {
-        return Problem::unauthorized().into_response();
+/// The right to be worked on: a credential and a place, held until the answer
+/// is made. An extractor, because a middleware costs every request a few
+/// allocations and copies.
+pub(super) struct Admitted(#[expect(dead_code, reason = "held, not read")] Place);
+
+impl FromRequestParts<Shared> for Admitted {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, shared: &Shared) -> Result<Self, Problem> {
+        if let Some(token) = &shared.token
+            && !carries(&parts.headers, token)
+        {
+            return Err(Problem::unauthorized());
+        }
+        Place::take(&shared.in_flight, shared.in_flight_max)
+            .map(Self)
+            .ok_or_else(|| Problem::too_many(shared.in_flight_max))
     }
-    let Some(_place) = Place::take(&shared.in_flight, shared.in_flight_max) else {
-        return Problem::too_many(shared.in_flight_max).into_response();
-    };
-    next.run(request).await
+}
+
+/// A whole request body of at most [`BODY_MAX`] bytes.
+pub(super) struct Whole(pub(super) Bytes);
+
+impl FromRequest<Shared> for Whole {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, _: &Shared) -> Result<Self, Problem> {
+        let body = Limited::new(request.into_body(), BODY_MAX).collect().await;
+        match body {
+            Ok(body) => Ok(Self(body.to_bytes())),
+            Err(error) if error.is::<LengthLimitError>() => Err(Problem::too_large(BODY_MAX)),
+            Err(error) => Err(Problem::malformed(None, error.to_string())),
+        }
+    }
 }
 
 fn carries(headers: &HeaderMap, token: &str) -> bool {

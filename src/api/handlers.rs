@@ -1,23 +1,25 @@
 //! The handlers: wire types in, the router's answer out.
 
-use axum::body::{Body, Bytes};
-use axum::extract::rejection::BytesRejection;
+use axum::body::Body;
 use axum::extract::{Path, RawQuery, State};
 use axum::http::{HeaderValue, Response, StatusCode, header};
 use axum::response::IntoResponse;
 use serde::Serialize;
 
+use super::Shared;
+use super::guard::{Admitted, Whole};
 use super::problem::Problem;
 use super::wire::{
     RouteRequest, RouteResponse, ServersResponse, SessionResponse, WriteRequest, WriteResponse,
 };
-use super::{BODY_MAX, Shared};
 use crate::fleet::{FleetView, Role, ServerView};
 use crate::gtid::{GtidSet, Limits};
 use crate::router::{Read, Write};
 
 /// Longest session key.
 const SESSION_MAX: usize = 1024;
+/// Room for an answer about one read, made at once.
+const ANSWER_USUAL: usize = 512;
 
 type Answer = Result<axum::response::Response, Problem>;
 
@@ -28,9 +30,9 @@ type Answer = Result<axum::response::Response, Problem>;
     (status = 429, body = Problem), (status = 503, body = Problem), (status = 504, body = Problem)))]
 pub(super) async fn route(
     State(shared): State<Shared>,
-    body: Result<Bytes, BytesRejection>,
+    _admitted: Admitted,
+    Whole(body): Whole,
 ) -> Answer {
-    let body = whole(body)?;
     let request: RouteRequest = if body.is_empty() {
         RouteRequest::default()
     } else {
@@ -52,6 +54,7 @@ pub(super) async fn route(
     responses((status = 200, body = RouteResponse<'static>), (status = 400, body = Problem)))]
 pub(super) async fn route_by_query(
     State(shared): State<Shared>,
+    _admitted: Admitted,
     RawQuery(query): RawQuery,
 ) -> Answer {
     let query = query.unwrap_or_default();
@@ -84,9 +87,9 @@ async fn routed(shared: &Shared, request: &RouteRequest) -> Answer {
     (status = 400, body = Problem), (status = 401, body = Problem), (status = 413, body = Problem), (status = 503, body = Problem)))]
 pub(super) async fn wrote(
     State(shared): State<Shared>,
-    body: Result<Bytes, BytesRejection>,
+    _admitted: Admitted,
+    Whole(body): Whole,
 ) -> Answer {
-    let body = whole(body)?;
     let request: WriteRequest = if body.is_empty() {
         WriteRequest::default()
     } else {
@@ -105,14 +108,18 @@ pub(super) async fn wrote(
 
 /// Every server as known now.
 #[utoipa::path(get, path = "/v1/servers", responses((status = 200, body = ServersResponse)))]
-pub(super) async fn servers(State(shared): State<Shared>) -> Answer {
+pub(super) async fn servers(State(shared): State<Shared>, _admitted: Admitted) -> Answer {
     Ok(json(&ServersResponse::of(&shared.router.view())))
 }
 
 /// What is known of a session.
 #[utoipa::path(get, path = "/v1/sessions/{id}", params(("id" = String, Path, description = "The session's key")),
     responses((status = 200, body = SessionResponse)))]
-pub(super) async fn session(State(shared): State<Shared>, Path(id): Path<String>) -> Answer {
+pub(super) async fn session(
+    State(shared): State<Shared>,
+    _admitted: Admitted,
+    Path(id): Path<String>,
+) -> Answer {
     let state = shared.router.session(&id);
     Ok(json(&SessionResponse::of(
         &id,
@@ -124,7 +131,11 @@ pub(super) async fn session(State(shared): State<Shared>, Path(id): Path<String>
 /// Forget a session.
 #[utoipa::path(delete, path = "/v1/sessions/{id}", params(("id" = String, Path, description = "The session's key")),
     responses((status = 204, description = "Forgotten"), (status = 404, body = Problem)))]
-pub(super) async fn forget(State(shared): State<Shared>, Path(id): Path<String>) -> Answer {
+pub(super) async fn forget(
+    State(shared): State<Shared>,
+    _admitted: Admitted,
+    Path(id): Path<String>,
+) -> Answer {
     if shared.router.forget(&id) {
         Ok(StatusCode::NO_CONTENT.into_response())
     } else {
@@ -136,7 +147,7 @@ pub(super) async fn forget(State(shared): State<Shared>, Path(id): Path<String>)
 
 /// Metrics in Prometheus' text form.
 #[utoipa::path(get, path = "/metrics", responses((status = 200, body = String, content_type = "text/plain")))]
-pub(super) async fn metrics(State(shared): State<Shared>) -> Answer {
+pub(super) async fn metrics(State(shared): State<Shared>, _admitted: Admitted) -> Answer {
     let text = shared.metrics.text();
     Ok(([(header::CONTENT_TYPE, "text/plain; version=0.0.4")], text).into_response())
 }
@@ -198,13 +209,6 @@ pub(super) fn warnings(view: &FleetView, server: &ServerView) -> Vec<String> {
     warnings
 }
 
-fn whole(body: Result<Bytes, BytesRejection>) -> Result<Bytes, Problem> {
-    body.map_err(|rejection| match rejection.status() {
-        StatusCode::PAYLOAD_TOO_LARGE => Problem::too_large(BODY_MAX),
-        _ => Problem::malformed(None, rejection.body_text()),
-    })
-}
-
 fn parse<'a, T: serde::Deserialize<'a>>(body: &'a [u8]) -> Result<T, Problem> {
     // The plain way first: finding the field at fault costs time, and only
     // requests that are wrong have one.
@@ -257,7 +261,8 @@ fn span(field: &'static str, ms: Option<f64>) -> Result<Option<std::time::Durati
 }
 
 fn json(value: &impl Serialize) -> axum::response::Response {
-    let body = serde_json::to_vec(value).expect("wire types are plain data");
+    let mut body = Vec::with_capacity(ANSWER_USUAL);
+    serde_json::to_writer(&mut body, value).expect("wire types are plain data");
     let mut response = Response::new(Body::from(body));
     response.headers_mut().insert(
         header::CONTENT_TYPE,

@@ -45,7 +45,8 @@ pub fn routes(router: &Router, api: &config::Api) -> axum::Router {
         in_flight_max: api.in_flight_max,
         metrics: Arc::new(metrics::Metrics::over(router)),
     };
-    let guarded = axum::Router::new()
+    // Every handler here but the health checks takes `guard::Admitted`.
+    axum::Router::new()
         .route(
             "/v1/route",
             post(handlers::route).get(handlers::route_by_query),
@@ -58,16 +59,9 @@ pub fn routes(router: &Router, api: &config::Api) -> axum::Router {
         )
         .route("/metrics", get(handlers::metrics))
         .route("/openapi.json", get(openapi::serve))
-        .layer(axum::middleware::from_fn_with_state(
-            shared.clone(),
-            guard::guard,
-        ));
-    axum::Router::new()
-        .merge(guarded)
         .route("/healthz", get(handlers::healthz))
         .route("/readyz", get(handlers::readyz))
         .fallback(handlers::not_found)
         .method_not_allowed_fallback(handlers::method_not_allowed)
-        .layer(axum::extract::DefaultBodyLimit::max(BODY_MAX))
         .with_state(shared)
 }

@@ -36,6 +36,6 @@ pub fn document() -> String {
         .expect("the document is plain data")
 }
 
-pub(super) async fn serve() -> impl IntoResponse {
+pub(super) async fn serve(_admitted: super::guard::Admitted) -> impl IntoResponse {
     ([(header::CONTENT_TYPE, "application/json")], document())
 }

@@ -180,7 +180,11 @@ impl FleetView {
 
     /// The server that is in its epoch `life` now.
     pub fn living(&self, life: Life) -> Option<&ServerView> {
-        self.servers.iter().find(|server| server.life == life)
+        let lives = |server: &&ServerView| server.life == life;
+        // A server's first life is its place, counted from 1.
+        let place = usize::try_from(life.0).ok()?.checked_sub(1)?;
+        let first = self.servers.get(place).filter(lives);
+        first.or_else(|| self.servers.iter().find(lives))
     }
 
     /// True when `server` itself reported to have executed `need`.
@@ -192,9 +196,29 @@ impl FleetView {
                 return true;
             }
             Requirement::UpTo { sid, gno } if main(sid) => return *gno <= server.watermark,
+            Requirement::Set(need) => return self.meets_set(server, need),
             _ => {}
         }
         server.executed.as_ref().is_some_and(|set| need.met_by(set))
+    }
+
+    /// As [`FleetView::meets`]: what lies below the watermark needs no look at
+    /// the set.
+    fn meets_set(&self, server: &ServerView, need: &GtidSet) -> bool {
+        let Some(executed) = &server.executed else {
+            return need.is_empty();
+        };
+        need.sids().all(|(sid, need)| {
+            let below = self.main_sid.as_ref() == Some(sid)
+                && need
+                    .iter()
+                    .next_back()
+                    .is_some_and(|(_, end)| end <= server.watermark);
+            below
+                || executed
+                    .intervals(sid)
+                    .is_some_and(|has| has.contains_all(need))
+        })
     }
 
     /// Transactions that the source has executed and `server` has not; `None`

@@ -3,9 +3,12 @@
 use smallvec::SmallVec;
 
 use super::Ask;
-use super::fit::Fit;
+use super::fit::{Demands, Fit};
 use crate::fleet::{FleetView, Role, ServerIx, ServerView};
 use crate::moment::Moment;
+
+/// Servers picked at random before all are looked at.
+const PICKS: usize = 4;
 
 /// The replicas, sorted by what they are good for.
 #[derive(Debug, Default)]
@@ -14,71 +17,52 @@ pub(super) struct Scan {
     pub(super) fits: SmallVec<[ServerIx; 16]>,
     /// Would, if what earlier reads showed were known.
     pub(super) unlocated: Option<ServerIx>,
-    /// Usable at all.
-    pub(super) usable: SmallVec<[ServerIx; 16]>,
+    /// Some replica is usable at all.
+    pub(super) any_usable: bool,
     /// Some replica fails by its staleness.
     pub(super) stale: bool,
 }
 
 impl Scan {
-    pub(super) fn of(view: &FleetView, ask: &Ask, now: Moment) -> Self {
-        let mut scan = Self::default();
-        for server in view
-            .servers
-            .iter()
-            .filter(|server| server.role == Role::Replica)
-        {
-            let fit = ask.fit(view, server, now);
+    pub(super) fn of(view: &FleetView, demands: &Demands<'_>) -> Self {
+        let mut scan = Self {
+            fits: SmallVec::with_capacity(view.servers.len()),
+            ..Self::default()
+        };
+        for server in replicas(view) {
+            let fit = demands.fit(server);
             match fit {
                 Fit::Fits => scan.fits.push(server.ix),
                 Fit::EarlierReadsUnknown => scan.unlocated = scan.unlocated.or(Some(server.ix)),
                 Fit::TooStale => scan.stale = true,
                 _ => {}
             }
-            if fit != Fit::NoEvidence {
-                scan.usable.push(server.ix);
-            }
+            scan.any_usable |= fit != Fit::NoEvidence;
         }
         scan
     }
 
-    /// The fitting replica to use: where the session read last if that is one
-    /// of them, else by zone and load.
+    /// The fitting replica to use, by zone and load.
     pub(super) fn choice(&self, view: &FleetView, ask: &Ask) -> Option<ServerIx> {
-        let last = ask
-            .session
-            .as_ref()
-            .filter(|_| ask.policy.consistency.keeps_reads())
-            .and_then(|state| state.seen.last);
-        let stays =
-            last.and_then(|life| self.fits.iter().find(|ix| view.server(**ix).life == life));
-        if let Some(stays) = stays {
-            return Some(*stays);
+        if ask.policy.zone != 0 {
+            let near = |ix: &&ServerIx| in_zone(view.server(**ix), ask);
+            let near: SmallVec<[ServerIx; 16]> = self.fits.iter().filter(near).copied().collect();
+            if !near.is_empty() {
+                return less_loaded(view, &near, ask.seed);
+            }
         }
-        let near: SmallVec<[ServerIx; 16]> = self
-            .fits
-            .iter()
-            .copied()
-            .filter(|ix| in_zone(view.server(*ix), ask))
-            .collect();
-        less_loaded(
-            view,
-            if near.is_empty() { &self.fits } else { &near },
-            ask.seed,
-        )
+        less_loaded(view, &self.fits, ask.seed)
     }
 
     /// Usable replicas, the least behind first, the caller's zone before others.
-    pub(super) fn by_promise(
-        &self,
-        view: &FleetView,
-        ask: &Ask,
-        now: Moment,
-    ) -> SmallVec<[ServerIx; 16]> {
-        let mut servers = self.usable.clone();
+    pub(super) fn by_promise(view: &FleetView, ask: &Ask, now: Moment) -> SmallVec<[ServerIx; 16]> {
+        let usable = replicas(view).filter(|server| server.usable);
+        let mut servers: SmallVec<[ServerIx; 16]> = usable.map(|server| server.ix).collect();
         servers.sort_by_key(|ix| {
             let server = view.server(*ix);
             (
+                // Unknown is not "nothing missing".
+                server.fresh_as_of.is_none(),
                 server.behind_for(now),
                 !in_zone(server, ask),
                 server.load.score(),
@@ -86,6 +70,56 @@ impl Scan {
         });
         servers
     }
+}
+
+/// The replica that the session read from last, when it keeps the promise: to
+/// stay there costs no question about earlier reads, and no look at the others.
+pub(super) fn stays<'a>(view: &'a FleetView, demands: &Demands<'_>) -> Option<&'a ServerView> {
+    let last = view.living(demands.last_read_from()?)?;
+    (last.role == Role::Replica && demands.fit(last) == Fit::Fits).then_some(last)
+}
+
+/// As [`Scan::choice`] where zones do not matter, without a look at all: two
+/// that fit, picked at random from all servers, are as good as two picked at
+/// random from all that fit. `None` when the few picks do not find two.
+pub(super) fn picked<'a>(
+    view: &'a FleetView,
+    ask: &Ask,
+    demands: &Demands<'_>,
+) -> Option<&'a ServerView> {
+    if ask.policy.zone != 0 || view.servers.is_empty() {
+        return None;
+    }
+    let (mut state, mut other) = (ask.seed, None::<&ServerView>);
+    for _ in 0..PICKS {
+        // A linear congruential generator's upper half (Knuth's MMIX).
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        let at = ((state >> 32) * view.servers.len() as u64) >> 32;
+        let server = &view.servers[at as usize];
+        if server.role != Role::Replica || demands.fit(server) != Fit::Fits {
+            continue;
+        }
+        match other {
+            Some(other) if other.ix != server.ix => return Some(better(other, server)),
+            _ => other = Some(server),
+        }
+    }
+    None
+}
+
+fn better<'a>(one: &'a ServerView, two: &'a ServerView) -> &'a ServerView {
+    if two.load.score() < one.load.score() {
+        two
+    } else {
+        one
+    }
+}
+
+fn replicas(view: &FleetView) -> impl Iterator<Item = &ServerView> {
+    let is_replica = |server: &&ServerView| server.role == Role::Replica;
+    view.servers.iter().filter(is_replica)
 }
 
 fn in_zone(server: &ServerView, ask: &Ask) -> bool {
@@ -103,7 +137,5 @@ fn less_loaded(view: &FleetView, among: &[ServerIx], seed: u64) -> Option<Server
         return Some(nth(first));
     }
     let second = (first + 1 + (seed & 0xffff_ffff) % (count - 1)) % count;
-    let score = |ix: ServerIx| view.server(ix).load.score();
-    let (one, two) = (nth(first), nth(second));
-    Some(if score(two) < score(one) { two } else { one })
+    Some(better(view.server(nth(first)), view.server(nth(second))).ix)
 }

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use smallvec::SmallVec;
 
-use super::choose::Scan;
-use super::fit::Fit;
+use super::choose::{Scan, picked, stays};
+use super::fit::{Demands, Fit};
 use super::{Ask, Consistency, Decision, Failure, OnTimeout, Reason, Step, Waits};
 use crate::fleet::{FleetView, Life, Role, ServerIx, ServerView};
 use crate::gtid::GtidSet;
@@ -24,27 +24,29 @@ const KEEPS_UP: Duration = Duration::from_millis(5);
 /// The next step for a request. Never answers with a server that does not keep
 /// the promise, unless the decision says so (`degraded`).
 pub fn decide(view: &FleetView, ask: &Ask, now: Moment) -> Step {
-    let scan = Scan::of(view, ask, now);
+    let demands = Demands::of(ask, view, now);
+    let lacks_fence = ask.needs_fence() && ask.fence.is_none();
+    if !lacks_fence
+        && let Some(server) = stays(view, &demands).or_else(|| picked(view, ask, &demands))
+    {
+        return from_replica(server, ask, now);
+    }
+    let scan = Scan::of(view, &demands);
     if ask.session_dropped() {
         return from_source(view, ask, now, Reason::SourceSessionDropped);
     }
-    if scan.usable.is_empty() {
+    if !scan.any_usable {
         return from_source(view, ask, now, Reason::SourceNoReplica);
     }
-    if ask.needs_fence() && ask.fence.is_none() {
+    if lacks_fence {
         return match view.source() {
             Some(_) if now < ask.hard_deadline => Step::Fence,
             None if now < ask.deadline => Step::WaitForFleet,
-            _ => past_deadline(view, ask, &scan, now),
+            _ => past_deadline(view, ask, now),
         };
     }
     if let Some(ix) = scan.choice(view, ask) {
-        let reason = if ask.waited {
-            Reason::ReplicaCaughtUp
-        } else {
-            Reason::ReplicaFresh
-        };
-        return Step::Answer(answer(view.server(ix), reason, false, now));
+        return from_replica(view.server(ix), ask, now);
     }
     if let Some(lost) = ask.lost() {
         return from_source_lost(view, ask, now, lost);
@@ -56,7 +58,7 @@ pub fn decide(view: &FleetView, ask: &Ask, now: Moment) -> Step {
         return step;
     }
     if now >= ask.deadline {
-        return past_deadline(view, ask, &scan, now);
+        return past_deadline(view, ask, now);
     }
     if scan.stale
         && ask.policy.max_staleness.is_some()
@@ -65,11 +67,20 @@ pub fn decide(view: &FleetView, ask: &Ask, now: Moment) -> Step {
     {
         return Step::Fence;
     }
-    wait_or_source(view, ask, &scan, now)
+    wait_or_source(view, ask, now)
 }
 
-fn wait_or_source(view: &FleetView, ask: &Ask, scan: &Scan, now: Moment) -> Step {
-    let best = best_to_wait_for(view, ask, scan, now);
+fn from_replica(server: &ServerView, ask: &Ask, now: Moment) -> Step {
+    let reason = if ask.waited {
+        Reason::ReplicaCaughtUp
+    } else {
+        Reason::ReplicaFresh
+    };
+    Step::Answer(answer(server, reason, false, now))
+}
+
+fn wait_or_source(view: &FleetView, ask: &Ask, now: Moment) -> Step {
+    let best = best_to_wait_for(view, ask, now);
     if best.is_empty() {
         let strong = ask.policy.consistency == Consistency::Strong;
         return from_source(
@@ -104,12 +115,7 @@ fn wait_or_source(view: &FleetView, ask: &Ask, scan: &Scan, now: Moment) -> Step
 
 /// The replicas to wait for. The session's last one goes alone while it keeps up
 /// with the source, since staying there costs no question about earlier reads.
-fn best_to_wait_for(
-    view: &FleetView,
-    ask: &Ask,
-    scan: &Scan,
-    now: Moment,
-) -> SmallVec<[ServerIx; 2]> {
+fn best_to_wait_for(view: &FleetView, ask: &Ask, now: Moment) -> SmallVec<[ServerIx; 2]> {
     let promising = |ix: &ServerIx| {
         let server = view.server(*ix);
         let waitable =
@@ -117,8 +123,7 @@ fn best_to_wait_for(
         // Nothing left to wait for, and still no fit: waiting would not help.
         waitable && !view.meets(server, &ask.need_on(view, server))
     };
-    let mut best: SmallVec<[ServerIx; 2]> = scan
-        .by_promise(view, ask, now)
+    let mut best: SmallVec<[ServerIx; 2]> = Scan::by_promise(view, ask, now)
         .into_iter()
         .filter(promising)
         .collect();
@@ -155,7 +160,7 @@ fn worth_waiting(server: &ServerView, ask: &Ask, now: Moment) -> bool {
             .is_none_or(|behind| behind <= patience)
 }
 
-fn past_deadline(view: &FleetView, ask: &Ask, scan: &Scan, now: Moment) -> Step {
+fn past_deadline(view: &FleetView, ask: &Ask, now: Moment) -> Step {
     match ask.policy.on_timeout {
         OnTimeout::Source => from_source(
             view,
@@ -168,7 +173,7 @@ fn past_deadline(view: &FleetView, ask: &Ask, scan: &Scan, now: Moment) -> Step 
             },
         ),
         OnTimeout::Error => Step::Fail(Failure::WaitTimeout),
-        OnTimeout::Stale => match scan.by_promise(view, ask, now).first() {
+        OnTimeout::Stale => match Scan::by_promise(view, ask, now).first() {
             Some(ix) => Step::Answer(answer(view.server(*ix), Reason::StaleAllowed, true, now)),
             None => from_source(view, ask, now, Reason::SourceNoReplica),
         },

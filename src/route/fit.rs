@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use super::Ask;
 use crate::fleet::{FleetView, Life, Role, ServerView};
-use crate::gtid::GtidSet;
+use crate::gtid::{GtidSet, Sid};
 use crate::moment::Moment;
 use crate::requirement::Requirement;
+use crate::session::Seen;
 
 /// How a server stands against a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,41 +53,96 @@ enum Bound<'a> {
     Set(&'a Arc<GtidSet>),
 }
 
-impl Ask {
-    /// Whether the replica `server` keeps the promise now.
-    pub(super) fn fit(&self, view: &FleetView, server: &ServerView, now: Moment) -> Fit {
+/// What a request demands of every replica alike, worked out once.
+pub(super) struct Demands<'a> {
+    ask: &'a Ask,
+    view: &'a FleetView,
+    source_only: bool,
+    sessional: bool,
+    /// With all up to here executed under the main UUID, every requirement is
+    /// met; without, it takes a closer look.
+    watermark: u64,
+    /// The least `fresh_as_of`; `None` where staleness does not matter.
+    fresh_since: Option<Moment>,
+    /// The same for serving sessions.
+    session_fresh_since: Option<Moment>,
+}
+
+impl<'a> Demands<'a> {
+    pub(super) fn of(ask: &'a Ask, view: &'a FleetView, now: Moment) -> Self {
+        let sessional = ask.is_sessional();
+        let watermarks = ask.requirements().map(|need| watermark_for(view, need));
+        Self {
+            ask,
+            view,
+            source_only: ask.session_dropped(),
+            sessional,
+            watermark: watermarks.max().unwrap_or(0),
+            fresh_since: ask.policy.max_staleness.map(|bound| now.minus(bound)),
+            session_fresh_since: sessional.then(|| now.minus(ask.session_staleness_max)),
+        }
+    }
+
+    pub(super) fn fit(&self, server: &ServerView) -> Fit {
         if !server.usable {
             return Fit::NoEvidence;
         }
-        if self.session_dropped() {
+        if self.source_only {
             return Fit::SourceOnly;
         }
-        if !self.requirements().all(|need| view.meets(server, need)) {
+        if server.watermark < self.watermark && !self.meets(server) {
             return Fit::Behind;
         }
-        if self.policy.max_staleness.is_some_and(|bound| {
-            server
-                .staleness(now)
-                .is_none_or(|staleness| staleness > bound)
-        }) {
+        if !is_fresh(server, self.fresh_since) {
             return Fit::TooStale;
         }
-        if self.is_sessional() {
-            if !server.covers_floor {
-                return Fit::BelowFloor;
-            }
-            if server
-                .staleness(now)
-                .is_none_or(|staleness| staleness > self.session_staleness_max)
-            {
-                return Fit::TooStale;
-            }
+        if self.sessional && !server.covers_floor {
+            return Fit::BelowFloor;
         }
-        self.fit_earlier_reads(view, server)
+        if !is_fresh(server, self.session_fresh_since) {
+            return Fit::TooStale;
+        }
+        self.ask.fit_earlier_reads(self.view, server)
+    }
+
+    /// Where the session's newest read was sent, if reads must not go back.
+    pub(super) fn last_read_from(&self) -> Option<Life> {
+        self.ask.seen()?.last
+    }
+
+    fn meets(&self, server: &ServerView) -> bool {
+        let mut needs = self.ask.requirements();
+        needs.all(|need| self.view.meets(server, need))
+    }
+}
+
+/// A watermark of the view's main UUID that is sure to meet `need`.
+fn watermark_for(view: &FleetView, need: &Requirement) -> u64 {
+    let main = |sid: &Sid| view.main_sid.as_ref() == Some(sid);
+    match need {
+        Requirement::Nothing => 0,
+        Requirement::One(gtid) if main(&gtid.sid) => gtid.gno,
+        Requirement::UpTo { sid, gno } if main(sid) => *gno,
+        _ => u64::MAX,
+    }
+}
+
+fn is_fresh(server: &ServerView, since: Option<Moment>) -> bool {
+    since.is_none_or(|since| server.fresh_as_of.is_some_and(|fresh| fresh >= since))
+}
+
+impl Ask {
+    /// Whether the replica `server` keeps the promise now.
+    pub(super) fn fit(&self, view: &FleetView, server: &ServerView, now: Moment) -> Fit {
+        Demands::of(self, view, now).fit(server)
     }
 
     /// Whether `server` has all that the session's earlier reads may have shown.
     pub(super) fn fit_earlier_reads(&self, view: &FleetView, server: &ServerView) -> Fit {
+        let none_seen = self.seen().is_none_or(|seen| *seen == Seen::default());
+        if none_seen && !self.depends_on_all_reads() {
+            return Fit::Fits;
+        }
         let mut fit = Fit::Fits;
         for bound in self.bounds(view, server.life) {
             match bound {
@@ -174,7 +230,7 @@ impl Ask {
         self.writes().chain(fence)
     }
 
-    fn seen(&self) -> Option<&crate::session::Seen> {
+    fn seen(&self) -> Option<&Seen> {
         self.session
             .as_ref()
             .filter(|_| self.policy.consistency.keeps_reads())

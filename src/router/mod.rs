@@ -148,12 +148,24 @@ impl Router {
         let (stop, tasks) = (CancellationToken::new(), TaskTracker::new());
         let login = Arc::new(config.login.clone());
         let hub = observe::start(&config.servers, &login, &config.observe, &stop, &tasks);
-        let router = Self::over(hub, config, stop, tasks);
+        let router = Self::made_of(hub, config, stop, tasks);
         sweep::spawn(&router.inner);
         router
     }
 
-    fn over(hub: Arc<Hub>, config: &Config, stop: CancellationToken, tasks: TaskTracker) -> Self {
+    /// A router over a hub that the caller feeds ([`Hub::observe`]): for tests
+    /// and simulations, without servers. It observes nothing by itself and
+    /// forgets no session.
+    pub fn over(hub: Arc<Hub>, config: &Config) -> Self {
+        Self::made_of(hub, config, CancellationToken::new(), TaskTracker::new())
+    }
+
+    fn made_of(
+        hub: Arc<Hub>,
+        config: &Config,
+        stop: CancellationToken,
+        tasks: TaskTracker,
+    ) -> Self {
         let mut random = rand::rng();
         let inner = Inner {
             hub,

@@ -10,6 +10,9 @@ use crate::moment::Moment;
 use crate::observe::Hub;
 use crate::route::{Ask, Decision, Failure, Step, Waits, decide};
 
+/// A write that no replica shows after this long may be lost: ask the source.
+const LOST_AFTER: Duration = Duration::from_millis(5);
+
 /// Decides until there is an answer. The time until then is zero when nothing
 /// had to be waited for.
 pub(super) async fn run(
@@ -89,11 +92,16 @@ async fn wait(hub: &Hub, ask: &mut Ask, waits: &Waits) {
         ask.deadline
     };
     ask.waited = true;
-    let caught_up = hub.wait(&waits.on, deadline);
     if !waits.check_source {
-        caught_up.await;
+        hub.wait(&waits.on, deadline).await;
         return;
     }
+    // Almost every wait is over before this, and then the source is not asked.
+    let soon = clock::now().plus(LOST_AFTER).min(deadline);
+    if hub.wait(&waits.on, soon).await {
+        return;
+    }
+    let caught_up = hub.wait(&waits.on, deadline);
     tokio::pin!(caught_up);
     tokio::select! {
         biased;

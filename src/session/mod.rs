@@ -1,6 +1,6 @@
 //! What each session wrote and where it last read: bounded, expiring, exact.
 //!
-//! A session costs one 48-byte slot while something about it is still unsettled,
+//! A session costs one 64-byte slot while something about it is still unsettled,
 //! and nothing otherwise. Three rules keep forgetting safe:
 //!
 //! - **settled**: a slot whose requirement lies inside the fleet's floor is
@@ -18,6 +18,7 @@
 mod shard;
 mod sids;
 mod slot;
+mod table;
 
 #[cfg(test)]
 mod tests;
@@ -152,7 +153,8 @@ impl Sessions {
     pub fn key(&self, session: &str) -> Key {
         let mut hasher = SipHasher13::new_with_key(&self.hash_key);
         hasher.write(session.as_bytes());
-        Key(hasher.finish128().as_u128())
+        // 0 marks a free place in the table.
+        Key(hasher.finish128().as_u128().max(1))
     }
 
     /// Remembers that the session wrote `wrote`.

@@ -3,13 +3,12 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use hashbrown::HashTable;
-
 use super::sids::Sids;
 use super::slot::{Form, Slot, Tick};
+use super::table::Table;
 use super::{Key, Limits, State};
 use crate::fleet::{Floor, Life};
-use crate::gtid::{Gtid, GtidSet};
+use crate::gtid::{Gtid, GtidSet, Sid};
 use crate::moment::Moment;
 use crate::requirement::Requirement;
 
@@ -22,19 +21,14 @@ pub(super) struct Swept {
 
 #[derive(Debug, Default)]
 pub(super) struct Shard {
-    slots: HashTable<Slot>,
+    slots: Table,
     /// Requirements that do not fit a slot.
     long: HashMap<u128, Arc<GtidSet>>,
 }
 
-/// The key is a keyed hash already.
-fn hash(key: u128) -> u64 {
-    key as u64
-}
-
 impl Shard {
     pub(super) fn slot(&self, key: Key) -> Option<&Slot> {
-        self.slots.find(hash(key.0), |slot| slot.key == key.0)
+        self.slots.find(key.0)
     }
 
     pub(super) fn requirement(&self, key: Key, sids: &Sids) -> Requirement {
@@ -46,14 +40,12 @@ impl Shard {
     pub(super) fn requirement_of(&self, slot: &Slot, sids: &Sids) -> Requirement {
         match slot.form {
             Form::Nothing => Requirement::Nothing,
-            Form::One => Requirement::One(Gtid {
-                sid: sids.get(slot.sid),
-                gno: slot.gno,
-            }),
+            Form::One => Requirement::One(gtid(slot.gnos[0], slot, sids)),
             Form::UpTo => Requirement::UpTo {
                 sid: sids.get(slot.sid),
-                gno: slot.gno,
+                gno: slot.gnos[0],
             },
+            Form::Few => Requirement::of(few(slot, sids).collect()),
             Form::Long => Requirement::Set(Arc::clone(
                 self.long
                     .get(&slot.key)
@@ -70,7 +62,7 @@ impl Shard {
         sids: &Sids,
         expires: Tick,
     ) -> bool {
-        let (added, slot) = slot_mut(&mut self.slots, key);
+        let (added, slot) = self.slots.find_or_add(key.0);
         slot.expires = slot.expires.max(expires);
         write(slot, &mut self.long, need, sids);
         added
@@ -78,7 +70,7 @@ impl Shard {
 
     /// Sets the requirement of a slot that exists, leaving its time alone.
     pub(super) fn replace_requirement(&mut self, key: Key, need: Requirement, sids: &Sids) {
-        if let Some(slot) = self.slots.find_mut(hash(key.0), |slot| slot.key == key.0) {
+        if let Some(slot) = self.slots.find_mut(key.0) {
             write(slot, &mut self.long, need, sids);
         }
     }
@@ -92,17 +84,16 @@ impl Shard {
         now: Moment,
         limits: &Limits,
     ) -> bool {
-        let (added, slot) = slot_mut(&mut self.slots, key);
+        let (added, slot) = self.slots.find_or_add(key.0);
         slot.expires = slot.expires.max(Tick::after(now, limits.ttl));
         slot.read(life, known, now, limits.answer_ttl);
         added
     }
 
     pub(super) fn remove(&mut self, key: Key) -> bool {
-        let Ok(entry) = self.slots.find_entry(hash(key.0), |slot| slot.key == key.0) else {
+        if self.slots.remove(key.0).is_none() {
             return false;
-        };
-        entry.remove();
+        }
         self.long.remove(&key.0);
         true
     }
@@ -129,39 +120,55 @@ impl Shard {
             }
             !(expired || settled)
         });
-        if self.slots.capacity() > 64 && self.slots.len() < self.slots.capacity() / 8 {
-            self.slots
-                .shrink_to(self.slots.len() * 2, |slot| hash(slot.key));
+        if self.slots.shrink() {
             self.long.shrink_to_fit();
         }
         swept
     }
 }
 
-fn slot_mut(slots: &mut HashTable<Slot>, key: Key) -> (bool, &mut Slot) {
-    let mut added = false;
-    let entry = slots.entry(hash(key.0), |slot| slot.key == key.0, |slot| hash(slot.key));
-    let entry = entry.or_insert_with(|| {
-        added = true;
-        Slot {
-            key: key.0,
-            ..Slot::default()
-        }
-    });
-    (added, entry.into_mut())
+/// The transactions of a slot of the form [`Form::Few`].
+fn few(slot: &Slot, sids: &Sids) -> impl Iterator<Item = Gtid> {
+    let gnos = slot.gnos.into_iter().filter(|gno| *gno > 0);
+    gnos.map(|gno| gtid(gno, slot, sids))
+}
+
+fn gtid(gno: u64, slot: &Slot, sids: &Sids) -> Gtid {
+    let sid = sids.get(slot.sid);
+    Gtid { sid, gno }
+}
+
+/// Two or three transactions of one UUID and tag, as they fit a slot.
+fn as_few(set: &GtidSet) -> Option<(&Sid, [u64; 3])> {
+    let (sid, intervals) = set.sids().next()?;
+    if set.sids().len() > 1 || intervals.count() > 3 {
+        return None;
+    }
+    let mut gnos = [0; 3];
+    let each = intervals.iter().flat_map(|(start, end)| start..=end);
+    for (place, gno) in gnos.iter_mut().zip(each) {
+        *place = gno;
+    }
+    Some((sid, gnos))
 }
 
 fn write(slot: &mut Slot, long: &mut HashMap<u128, Arc<GtidSet>>, need: Requirement, sids: &Sids) {
     let numbered = match &need {
-        Requirement::One(Gtid { sid, gno }) => sids.number(sid).map(|sid| (Form::One, sid, *gno)),
-        Requirement::UpTo { sid, gno } => sids.number(sid).map(|sid| (Form::UpTo, sid, *gno)),
-        Requirement::Nothing => Some((Form::Nothing, 0, 0)),
-        Requirement::Set(_) => None,
+        Requirement::One(Gtid { sid, gno }) => {
+            sids.number(sid).map(|sid| (Form::One, sid, [*gno, 0, 0]))
+        }
+        Requirement::UpTo { sid, gno } => {
+            sids.number(sid).map(|sid| (Form::UpTo, sid, [*gno, 0, 0]))
+        }
+        Requirement::Nothing => Some((Form::Nothing, 0, [0; 3])),
+        Requirement::Set(set) => {
+            as_few(set).and_then(|(sid, gnos)| Some((Form::Few, sids.number(sid)?, gnos)))
+        }
     };
     if slot.form == Form::Long {
         long.remove(&slot.key);
     }
-    let (form, sid, gno) = numbered.unwrap_or((Form::Long, 0, 0));
+    let (form, sid, gnos) = numbered.unwrap_or((Form::Long, 0, [0; 3]));
     if form == Form::Long {
         let set = match need {
             Requirement::Set(set) => set,
@@ -169,17 +176,15 @@ fn write(slot: &mut Slot, long: &mut HashMap<u128, Arc<GtidSet>>, need: Requirem
         };
         long.insert(slot.key, set);
     }
-    (slot.form, slot.sid, slot.gno) = (form, sid, gno);
+    (slot.form, slot.sid, slot.gnos) = (form, sid, gnos);
 }
 
 fn inside(slot: &Slot, long: &HashMap<u128, Arc<GtidSet>>, sids: &Sids, floor: &GtidSet) -> bool {
     match slot.form {
         Form::Nothing => true,
-        Form::One => floor.contains(&Gtid {
-            sid: sids.get(slot.sid),
-            gno: slot.gno,
-        }),
-        Form::UpTo => floor.watermark(&sids.get(slot.sid)) >= slot.gno,
+        Form::One => floor.contains(&gtid(slot.gnos[0], slot, sids)),
+        Form::UpTo => floor.watermark(&sids.get(slot.sid)) >= slot.gnos[0],
+        Form::Few => few(slot, sids).all(|gtid| floor.contains(&gtid)),
         Form::Long => long
             .get(&slot.key)
             .is_some_and(|set| floor.contains_set(set)),

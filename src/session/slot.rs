@@ -1,4 +1,4 @@
-//! The 48 bytes kept for one session.
+//! The 64 bytes kept for one session: one cache line.
 
 use std::time::Duration;
 
@@ -36,15 +36,19 @@ pub(super) enum Form {
     Nothing,
     One,
     UpTo,
+    /// Two or three transactions.
+    Few,
     /// In the shard's table of long requirements.
     Long,
 }
 
 /// One session. A [`Life`] of 0 stands for none.
 #[derive(Clone, Copy, Debug, Default)]
+#[repr(align(64))]
 pub(super) struct Slot {
     pub(super) key: u128,
-    pub(super) gno: u64,
+    /// Transaction numbers, 0 for none; one but for [`Form::Few`].
+    pub(super) gnos: [u64; 3],
     pub(super) last: Life,
     pub(super) before: Life,
     pub(super) last_at: Tick,
@@ -56,7 +60,7 @@ pub(super) struct Slot {
 }
 
 const _: () = assert!(
-    size_of::<Slot>() == 48,
+    size_of::<Slot>() == 64,
     "a session costs what the documentation says"
 );
 

@@ -170,8 +170,8 @@ fn the_owner_may_forget_a_session() {
 }
 
 #[test]
-fn a_slot_costs_48_bytes_and_a_dead_table_gives_its_memory_back() {
-    assert_eq!(size_of::<slot::Slot>(), 48);
+fn a_slot_costs_64_bytes_and_a_dead_table_gives_its_memory_back() {
+    assert_eq!(size_of::<slot::Slot>(), 64);
     let sessions = table(Limits {
         sessions_max: 1 << 20,
         ..LIMITS
