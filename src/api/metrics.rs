@@ -233,21 +233,44 @@ fn questions(meter: &Meter, router: &Router) {
             }
         })
         .build();
-    let of = router.clone();
+    per_server(
+        meter,
+        router,
+        "causeway.server.fence_requests",
+        "Requests answered by fence queries",
+        |stats| &stats.fence_requests,
+    );
+    per_server(
+        meter,
+        router,
+        "causeway.server.losses",
+        "Times the server's evidence was dropped, retries included",
+        |stats| &stats.losses,
+    );
+    per_server(
+        meter,
+        router,
+        "causeway.server.connections_refused",
+        "Connections refused while others to the same server worked",
+        |stats| &stats.refused,
+    );
+}
+
+fn per_server(
+    meter: &Meter,
+    router: &Router,
+    name: &'static str,
+    description: &'static str,
+    of: fn(&ServerStats) -> &AtomicU64,
+) {
+    let router = router.clone();
     meter
-        .u64_observable_counter("causeway.server.fence_requests")
-        .with_description("Requests answered by fence queries")
+        .u64_observable_counter(name)
+        .with_description(description)
         .with_callback(move |out| {
-            for server in &of.view().servers {
-                let requests = of
-                    .hub()
-                    .stats(server.ix)
-                    .fence_requests
-                    .load(Ordering::Relaxed);
-                out.observe(
-                    requests,
-                    &[KeyValue::new("server", server.info.name.clone())],
-                );
+            for server in &router.view().servers {
+                let count = of(router.hub().stats(server.ix)).load(Ordering::Relaxed);
+                out.observe(count, &[KeyValue::new("server", server.info.name.clone())]);
             }
         })
         .build();
