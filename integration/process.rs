@@ -8,8 +8,8 @@ use serde_json::Value;
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::process::{Child, Command};
 
-use crate::harness::{Server, Topology, shared, until};
-use crate::support::SOON;
+use crate::harness::{Topology, shared, until};
+use crate::support::{SOON, config_text};
 
 const CAUSEWAY: &str = env!("CARGO_BIN_EXE_causeway");
 
@@ -18,23 +18,6 @@ struct Serve {
     child: Child,
     url: String,
     _folder: tempfile::TempDir,
-}
-
-fn config_text(servers: &[Server], password: &str) -> String {
-    let entries: Vec<String> = servers
-        .iter()
-        .map(|server| {
-            format!(
-                "{{ name = {:?}, address = {:?} }}",
-                server.name(),
-                server.address()
-            )
-        })
-        .collect();
-    format!(
-        "[mysql]\nuser = \"causeway\"\npassword = {password:?}\nservers = [{}]\n[api]\nlisten = \"127.0.0.1:0\"\n",
-        entries.join(",")
-    )
 }
 
 fn config_file(folder: &Path, text: &str) -> anyhow::Result<String> {
@@ -46,10 +29,7 @@ fn config_file(folder: &Path, text: &str) -> anyhow::Result<String> {
 impl Serve {
     async fn start(topology: &Topology) -> anyhow::Result<Self> {
         let folder = tempfile::tempdir()?;
-        let config = config_file(
-            folder.path(),
-            &config_text(topology.servers(), "causeway-pw"),
-        )?;
+        let config = config_file(folder.path(), &config_text(topology, "causeway-pw"))?;
         let mut command = Command::new(CAUSEWAY);
         command
             .args(["serve", "--config", &config, "--log-format", "json"])
@@ -165,17 +145,16 @@ async fn check_says_what_to_mend_and_exits_accordingly() -> anyhow::Result<()> {
             )
         }
     };
-    let good = check(config_text(topology.servers(), "causeway-pw")).await?;
+    let good = check(config_text(&topology, "causeway-pw")).await?;
     assert_eq!(good.status.code(), Some(0), "{}", text(&good.stdout));
-    let wrong = check(config_text(topology.servers(), "wrong")).await?;
+    let wrong = check(config_text(&topology, "wrong")).await?;
     assert_eq!(wrong.status.code(), Some(1));
     assert!(
         text(&wrong.stdout).contains("access denied") && text(&wrong.stdout).contains("mend:"),
         "{}",
         text(&wrong.stdout)
     );
-    let unknown =
-        check(config_text(topology.servers(), "causeway-pw").replace("[api]", "[apo]")).await?;
+    let unknown = check(config_text(&topology, "causeway-pw").replace("[api]", "[apo]")).await?;
     assert_eq!(unknown.status.code(), Some(2));
     assert!(
         text(&unknown.stderr).contains("apo") && text(&unknown.stderr).contains("line"),

@@ -14,27 +14,21 @@ pub(crate) const SOON: Duration = Duration::from_secs(20);
 
 /// The configuration for a topology, with `more` appended to it.
 pub(crate) fn config(topology: &Topology, more: &str) -> Config {
-    let servers: Vec<&Server> = topology.servers().iter().collect();
-    config_of(&servers, more)
+    let text = config_text(topology, "causeway-pw") + more;
+    Config::parse(&text, &|_| None).expect("the test's configuration is right")
 }
 
-/// The configuration for these servers.
-pub(crate) fn config_of(servers: &[&Server], more: &str) -> Config {
-    let entries: Vec<String> = servers
-        .iter()
-        .map(|server| {
-            format!(
-                "{{ name = {:?}, address = {:?} }}",
-                server.name(),
-                server.address()
-            )
-        })
-        .collect();
-    let text = format!(
-        "[mysql]\nuser = \"causeway\"\npassword = \"causeway-pw\"\nservers = [{}]\n[api]\nlisten = \"127.0.0.1:0\"\n{more}",
-        entries.join(",")
-    );
-    Config::parse(&text, &|_| None).expect("the test's configuration is right")
+/// The text of a configuration, which ends in the section `[api]`.
+pub(crate) fn config_text(topology: &Topology, password: &str) -> String {
+    let entry = |server: &Server| {
+        let (name, address) = (server.name(), server.address());
+        format!("{{ name = {name:?}, address = {address:?} }}")
+    };
+    let servers: Vec<String> = topology.servers().iter().map(entry).collect();
+    format!(
+        "[mysql]\nuser = \"causeway\"\npassword = {password:?}\nservers = [{}]\n[api]\nlisten = \"127.0.0.1:0\"\n",
+        servers.join(",")
+    )
 }
 
 /// A router that knows the source and has evidence of every server.

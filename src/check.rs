@@ -105,7 +105,7 @@ async fn look(address: &str, login: &Login, deadline: std::time::Duration) -> Re
             .await
             .map_err(|error| fault(&error))?;
         let executed = executed
-            .unwrap_or_default()
+            .ok_or_else(|| Fault::Unreadable("gtid_executed is NULL".into()))?
             .parse()
             .map_err(|error| Fault::Unreadable(format!("gtid_executed: {error}")))?;
         Ok(Seen {
