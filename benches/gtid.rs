@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, HashSet};
 use std::hint::black_box;
+use std::time::Duration;
 
 use causeway::gtid::{Gtid, GtidSet, Limits, Sid};
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
@@ -124,5 +125,11 @@ fn combine(c: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(benches, contains, contains_set, text, combine);
+criterion_group! {
+    name = benches;
+    config = Criterion::default()
+        .warm_up_time(Duration::from_millis(500))
+        .measurement_time(Duration::from_secs(2));
+    targets = contains, contains_set, text, combine
+}
 criterion_main!(benches);

@@ -22,9 +22,8 @@ pub(crate) async fn router(topology: &Topology) -> anyhow::Result<(Router, Confi
     let entry = |(name, address)| format!("{{name={name:?},address={address:?}}}");
     let entries: Vec<String> = servers(topology).into_iter().map(entry).collect();
     let text = format!(
-        "[mysql]\nuser=\"causeway\"\npassword=\"causeway-pw\"\ntls=\"{}\"\nservers=[{}]\n\
+        "[mysql]\nuser=\"causeway\"\npassword=\"causeway-pw\"\nservers=[{}]\n\
          [api]\nlisten=\"127.0.0.1:0\"\n[routing]\nmax_wait_limit=\"10s\"\n",
-        std::env::var("BENCH_TLS").unwrap_or("preferred".into()),
         entries.join(",")
     );
     let config = Config::parse(&text, &|_| None)?;
