@@ -5,7 +5,7 @@
 //! fresh replica, to a replica after a short wait, or to the source. The same
 //! [`router`] serves a Rust application in process.
 //!
-//! Where things are: [`route::decide`] decides where a read may go. [`gtid`],
+//! Where things are: [`decide`](fn@route::decide) decides where a read may go. [`gtid`],
 //! [`fleet`], [`session`] and [`route`] are the pure core: no tasks, no clock,
 //! no MySQL. [`observe`] talks to the servers, [`router`] carries decisions out,
 //! [`api`] and [`cli`] are the edges.

@@ -1,6 +1,6 @@
 //! Where a read may go: the decision, and nothing else.
 //!
-//! Start at [`decide`]. It is a pure function of a fleet snapshot, what is known
+//! Start at [`decide()`]. It is a pure function of a fleet snapshot, what is known
 //! of the session, what the caller asked for, and the time. When it needs to
 //! know more, or to wait, it says so as a [`Step`]; the caller carries the step
 //! out and asks again. It knows no tokio, no clock and no MySQL.

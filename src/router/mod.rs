@@ -1,6 +1,6 @@
 //! The router: what an application talks to, in process or through the API.
 //!
-//! It carries out the steps that [`route::decide`] asks for. All rules about
+//! It carries out the steps that [`decide`](fn@crate::route::decide) asks for. All rules about
 //! where a read may go are there, none here.
 //!
 //! # Example
