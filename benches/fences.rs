@@ -34,7 +34,7 @@ fn main() -> anyhow::Result<()> {
         .build()?;
     runtime.block_on(async {
         let topology = Topology::start(TopologySpec::new(1)).await?;
-        let (router, _) = real::router(&topology).await?;
+        let (router, _) = real::router(&topology, "preferred").await?;
         for sessions in [1, 8, 64, 512] {
             load(&router, sessions).await?;
         }

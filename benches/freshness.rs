@@ -4,13 +4,13 @@
 //! finds out, in turns, when the one replica shows the write:
 //!
 //! - the peer runs `WAIT_FOR_EXECUTED_GTID_SET` on the replica, on a connection
-//!   of its own, without TLS;
+//!   of its own;
 //! - `Router::route` with the write's GTID as token, in process;
 //! - one `POST /v1/route` with that token;
-//! - for comparison, Causeway's own driver alone: its question, with TLS, on a
-//!   tokio runtime, and nothing around it.
+//! - for comparison, Causeway's own driver alone: its question on a tokio
+//!   runtime, and nothing around it.
 //!
-//! Everything shares this machine's cores, so whatever Causeway does while the
+//! No connection uses TLS, so that all are on the same footing. Everything shares this machine's cores, so whatever Causeway does while the
 //! replica applies the write also delays the replica.
 
 #[path = "../integration/harness/mod.rs"]
@@ -61,7 +61,7 @@ fn main() -> anyhow::Result<()> {
         "CREATE TABLE app.freshness (id INT PRIMARY KEY, v INT NOT NULL)",
         "INSERT INTO app.freshness VALUES (1, 0)",
     ]))?;
-    let (router, config) = runtime.block_on(real::router(&topology))?;
+    let (router, config) = runtime.block_on(real::router(&topology, "disabled"))?;
     let api = runtime.block_on(serve(&router, &config))?;
     let mut bench = Bench {
         tracked: Tracked::connect(topology.source())?,
@@ -189,9 +189,7 @@ fn peer(topology: &Topology) -> anyhow::Result<mysql::Conn> {
 
 /// A connection as Causeway's own are.
 async fn driver(topology: &Topology) -> anyhow::Result<mysql_async::Conn> {
-    let tls = mysql_async::SslOpts::default().with_danger_accept_invalid_certs(true);
     let opts = topology.replica(0).opts("causeway", "causeway-pw");
-    let opts = mysql_async::OptsBuilder::from_opts(opts).ssl_opts(tls);
     Ok(mysql_async::Conn::new(opts).await?)
 }
 

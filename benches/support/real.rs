@@ -17,12 +17,13 @@ pub(crate) fn servers(topology: &Topology) -> Vec<(String, String)> {
     topology.servers().iter().map(named).collect()
 }
 
-/// A router over the topology that knows every server.
-pub(crate) async fn router(topology: &Topology) -> anyhow::Result<(Router, Config)> {
+/// A router over the topology that knows every server; `tls` as in the
+/// configuration.
+pub(crate) async fn router(topology: &Topology, tls: &str) -> anyhow::Result<(Router, Config)> {
     let entry = |(name, address)| format!("{{name={name:?},address={address:?}}}");
     let entries: Vec<String> = servers(topology).into_iter().map(entry).collect();
     let text = format!(
-        "[mysql]\nuser=\"causeway\"\npassword=\"causeway-pw\"\nservers=[{}]\n\
+        "[mysql]\nuser=\"causeway\"\npassword=\"causeway-pw\"\ntls={tls:?}\nservers=[{}]\n\
          [api]\nlisten=\"127.0.0.1:0\"\n[routing]\nmax_wait_limit=\"10s\"\n",
         entries.join(",")
     );
