@@ -91,7 +91,7 @@ impl World {
             token: token.clone(),
             deadline: self.now.plus(Duration::from_millis(50)),
             hard_deadline: self.now.plus(Duration::from_millis(100)),
-            session_staleness_max: self.sessions.limits().staleness_max(),
+            session_staleness_max: self.sessions.staleness_max(),
             seed,
             ..Ask::default()
         };

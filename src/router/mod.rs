@@ -364,7 +364,7 @@ impl Router {
                 .unwrap_or_default(),
             deadline,
             hard_deadline: deadline.plus(QUESTION_GRACE),
-            session_staleness_max: self.inner.sessions.limits().staleness_max(),
+            session_staleness_max: self.inner.sessions.staleness_max(),
             seed: self.seed(),
             ..Ask::default()
         })

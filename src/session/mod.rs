@@ -124,6 +124,7 @@ pub struct Counters {
 #[derive(Debug)]
 pub struct Sessions {
     limits: Limits,
+    staleness_max: Duration,
     hash_key: [u8; 16],
     shards: Box<[Mutex<Shard>]>,
     sids: Sids,
@@ -139,6 +140,7 @@ impl Sessions {
     pub fn new(limits: Limits, hash_key: [u8; 16]) -> Self {
         Self {
             limits,
+            staleness_max: limits.staleness_max(),
             hash_key,
             shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
             sids: Sids::default(),
@@ -285,6 +287,11 @@ impl Sessions {
     /// The limits given at the start.
     pub fn limits(&self) -> &Limits {
         &self.limits
+    }
+
+    /// [`Limits::staleness_max`], worked out once.
+    pub fn staleness_max(&self) -> Duration {
+        self.staleness_max
     }
 
     /// Counters since the start.
