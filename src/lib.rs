@@ -19,6 +19,7 @@ pub mod fleet;
 pub mod gtid;
 pub mod moment;
 pub mod observe;
+pub mod proxysql;
 #[cfg(test)]
 mod purity;
 pub mod requirement;

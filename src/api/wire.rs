@@ -8,6 +8,7 @@ use utoipa::ToSchema;
 use crate::clock;
 use crate::fleet::{Channel, FleetView, ServerView};
 use crate::moment::Moment;
+use crate::proxysql::hints::comment;
 use crate::requirement::Requirement;
 use crate::route::{Consistency, OnTimeout, Reason};
 use crate::router::Route;
@@ -67,6 +68,13 @@ pub struct RouteResponse<'a> {
     pub address: &'a str,
     /// `source` or `replica`.
     pub role: &'static str,
+    /// The hostgroup of ProxySQL that holds the server.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hostgroup: Option<u32>,
+    /// The comment that sends a query there: put it first.
+    #[schema(example = "/* hostgroup=9002 */")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub comment: Option<String>,
     /// The promise that was asked for.
     #[schema(value_type = String, example = "session")]
     pub consistency: Consistency,
@@ -117,6 +125,8 @@ impl<'a> RouteResponse<'a> {
             server: &route.info.name,
             address: &route.info.address,
             role: decision.role.name(),
+            hostgroup: route.hostgroup,
+            comment: route.hostgroup.map(comment),
             consistency: route.consistency,
             reason: decision.reason,
             degraded: decision.degraded,

@@ -3,6 +3,7 @@
 //!
 //! The rest of the program never sees a string that still has to be checked.
 
+mod proxysql;
 mod raw;
 
 #[cfg(test)]
@@ -92,6 +93,8 @@ pub struct Config {
     pub routing: Routing,
     /// The session table.
     pub sessions: session::Limits,
+    /// ProxySQL, if it is to be kept in step.
+    pub proxysql: Option<crate::proxysql::Settings>,
 }
 
 impl Config {
@@ -156,7 +159,14 @@ fn resolve(raw: raw::Raw, env: &dyn Fn(&str) -> Option<String>) -> Result<Config
             "is needed with consistency = \"bounded\"",
         ));
     }
-    let observe = observe(&raw.observe)?;
+    let mut observe = observe(&raw.observe)?;
+    let proxysql = raw
+        .proxysql
+        .map(|raw| proxysql::resolve(raw, servers.len(), env))
+        .transpose()?;
+    if let Some(proxysql) = &proxysql {
+        proxysql::look_often_enough(proxysql, &mut observe);
+    }
     Ok(Config {
         servers,
         login,
@@ -177,6 +187,7 @@ fn resolve(raw: raw::Raw, env: &dyn Fn(&str) -> Option<String>) -> Result<Config
             on_timeout: raw.routing.on_timeout,
         },
         sessions,
+        proxysql,
     })
 }
 
@@ -198,7 +209,7 @@ fn servers(raw: Vec<raw::Server>) -> Result<Vec<ServerSpec>, ConfigError> {
         if server.name.is_empty() {
             return Err(value("mysql.servers.name", "is empty"));
         }
-        if crate::observe::connect::split_address(&server.address).is_none() {
+        if crate::fleet::split_address(&server.address).is_none() {
             return Err(value(
                 "mysql.servers.address",
                 &format!("{:?} of {} is not host:port", server.address, server.name),

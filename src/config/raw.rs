@@ -7,6 +7,8 @@ use std::time::Duration;
 use serde::{Deserialize, Deserializer};
 
 use crate::observe::Tls;
+use crate::proxysql::controller::{ByHand, Mode};
+use crate::proxysql::tier::LastResort;
 use crate::route::{Consistency, OnTimeout};
 
 #[derive(Debug, Deserialize)]
@@ -21,6 +23,7 @@ pub(super) struct Raw {
     pub(super) sessions: Sessions,
     #[serde(default)]
     pub(super) observe: Observe,
+    pub(super) proxysql: Option<ProxySql>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -150,6 +153,96 @@ impl Default for Observe {
             fences_per_second_max: settings.fences_per_second_max,
         }
     }
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ProxySql {
+    pub(super) user: String,
+    pub(super) password: Option<String>,
+    pub(super) password_env: Option<String>,
+    pub(super) password_file: Option<PathBuf>,
+    pub(super) instances: Vec<Instance>,
+    #[serde(default)]
+    pub(super) mode: Mode,
+    #[serde(default)]
+    pub(super) by_hand: ByHand,
+    #[serde(default = "lease")]
+    pub(super) lease: String,
+    #[serde(default = "interval", deserialize_with = "duration")]
+    pub(super) interval: Duration,
+    #[serde(default = "load_interval_min", deserialize_with = "duration")]
+    pub(super) load_interval_min: Duration,
+    #[serde(default = "yes")]
+    pub(super) save_to_disk: bool,
+    pub(super) hints: Option<Hints>,
+    #[serde(default)]
+    pub(super) tier: Vec<Tier>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Instance {
+    pub(super) name: String,
+    pub(super) address: String,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Hints {
+    pub(super) base: u32,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Tier {
+    pub(super) hostgroup: u32,
+    #[serde(deserialize_with = "duration")]
+    pub(super) max_staleness: Duration,
+    #[serde(default, deserialize_with = "maybe_duration")]
+    pub(super) enter: Option<Duration>,
+    #[serde(default = "dwell", deserialize_with = "duration")]
+    pub(super) dwell: Duration,
+    #[serde(default = "one")]
+    pub(super) min_readers: usize,
+    #[serde(default = "last_resort")]
+    pub(super) last_resort: LastResort,
+    #[serde(default = "changes_per_minute_max")]
+    pub(super) changes_per_minute_max: usize,
+    #[serde(default, deserialize_with = "maybe_duration")]
+    pub(super) max_replication_lag: Option<Duration>,
+}
+
+fn lease() -> String {
+    "causeway.proxysql".to_owned()
+}
+
+fn interval() -> Duration {
+    Duration::from_secs(1)
+}
+
+fn load_interval_min() -> Duration {
+    Duration::from_millis(100)
+}
+
+fn dwell() -> Duration {
+    Duration::from_secs(2)
+}
+
+fn last_resort() -> LastResort {
+    LastResort::Source
+}
+
+fn changes_per_minute_max() -> usize {
+    30
+}
+
+fn one() -> usize {
+    1
+}
+
+fn yes() -> bool {
+    true
 }
 
 /// A span such as `50ms`, `2s` or `10m`.

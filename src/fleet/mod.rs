@@ -64,6 +64,16 @@ pub struct ServerSpec {
     pub zone: Option<String>,
 }
 
+/// Splits `host:port`, `[v6]:port` included.
+pub(crate) fn split_address(address: &str) -> Option<(&str, u16)> {
+    let (host, port) = address.rsplit_once(':')?;
+    let host = host
+        .strip_prefix('[')
+        .and_then(|host| host.strip_suffix(']'))
+        .unwrap_or(host);
+    (!host.is_empty()).then_some((host, port.parse().ok()?))
+}
+
 /// What a server reported as executed, and when.
 #[derive(Clone, Debug)]
 pub struct Sample {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use mysql_async::prelude::Queryable;
 use mysql_async::{Conn, DriverError, Error, Opts, OptsBuilder, SslOpts};
 
-use crate::fleet::{Fault, Identity, Version};
+use crate::fleet::{Fault, Identity, Version, split_address};
 use crate::gtid::Uuid;
 
 /// The oldest server that Causeway works with.
@@ -123,16 +123,6 @@ fn ssl(login: &Login) -> SslOpts {
         }
         _ => SslOpts::default().with_danger_accept_invalid_certs(true),
     }
-}
-
-/// Splits `host:port`, `[v6]:port` included.
-pub(crate) fn split_address(address: &str) -> Option<(&str, u16)> {
-    let (host, port) = address.rsplit_once(':')?;
-    let host = host
-        .strip_prefix('[')
-        .and_then(|host| host.strip_suffix(']'))
-        .unwrap_or(host);
-    (!host.is_empty()).then_some((host, port.parse().ok()?))
 }
 
 async fn identify(conn: &mut Conn) -> Result<Identity, Fault> {

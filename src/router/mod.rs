@@ -42,10 +42,11 @@ pub use stats::{Stats, WAIT_BUCKETS_US};
 
 use crate::clock;
 use crate::config::{Config, Routing};
-use crate::fleet::{FleetView, ServerInfo};
+use crate::fleet::{FleetView, ServerInfo, ServerIx};
 use crate::gtid::GtidSet;
 use crate::moment::Moment;
 use crate::observe::{self, Hub};
+use crate::proxysql::Controller;
 use crate::requirement::Requirement;
 use crate::route::{Ask, Candidate, Consistency, Decision, Failure, OnTimeout, Policy, explain};
 use crate::session::{Kept, Sessions, State};
@@ -99,6 +100,9 @@ pub struct Route {
     /// The session's and the token's writes, less what is lost: what to ask with
     /// from now on.
     pub token: Requirement,
+    /// The hostgroup of ProxySQL that holds the server, when there is one in
+    /// force on every instance.
+    pub hostgroup: Option<u32>,
     /// How every server stood, when asked for.
     pub candidates: Option<Vec<(Arc<ServerInfo>, Candidate)>>,
 }
@@ -137,6 +141,7 @@ struct Inner {
     stats: Stats,
     seeds: AtomicU64,
     query_timeout: Duration,
+    proxysql: Option<Arc<Controller>>,
     stop: CancellationToken,
     tasks: TaskTracker,
 }
@@ -148,7 +153,10 @@ impl Router {
         let (stop, tasks) = (CancellationToken::new(), TaskTracker::new());
         let login = Arc::new(config.login.clone());
         let hub = observe::start(&config.servers, &login, &config.observe, &stop, &tasks);
-        let router = Self::made_of(hub, config, stop, tasks);
+        let proxysql = config.proxysql.clone().map(|settings| {
+            Controller::start(settings, &config.servers, &hub, &login, &stop, &tasks)
+        });
+        let router = Self::made_of(hub, config, proxysql, stop, tasks);
         sweep::spawn(&router.inner);
         router
     }
@@ -157,12 +165,14 @@ impl Router {
     /// and simulations, without servers. It observes nothing by itself and
     /// forgets no session.
     pub fn over(hub: Arc<Hub>, config: &Config) -> Self {
-        Self::made_of(hub, config, CancellationToken::new(), TaskTracker::new())
+        let (stop, tasks) = (CancellationToken::new(), TaskTracker::new());
+        Self::made_of(hub, config, None, stop, tasks)
     }
 
     fn made_of(
         hub: Arc<Hub>,
         config: &Config,
+        proxysql: Option<Arc<Controller>>,
         stop: CancellationToken,
         tasks: TaskTracker,
     ) -> Self {
@@ -174,6 +184,7 @@ impl Router {
             stats: Stats::default(),
             seeds: AtomicU64::new(random.random()),
             query_timeout: config.observe.query_timeout,
+            proxysql,
             stop,
             tasks,
         };
@@ -202,6 +213,11 @@ impl Router {
     /// The session table, for its counters.
     pub fn sessions(&self) -> &Sessions {
         &self.inner.sessions
+    }
+
+    /// What keeps ProxySQL in step, when it is configured.
+    pub fn proxysql(&self) -> Option<&Arc<Controller>> {
+        self.inner.proxysql.as_ref()
     }
 
     /// The router's own counters.
@@ -286,11 +302,16 @@ impl Router {
         Ok(Route {
             info: Arc::clone(&server.info),
             token: token_of(&ask, &decision),
+            hostgroup: self.hostgroup(decision.server),
             decision,
             consistency,
             waited,
             candidates,
         })
+    }
+
+    fn hostgroup(&self, server: ServerIx) -> Option<u32> {
+        self.inner.proxysql.as_ref()?.hints().hostgroup(server)
     }
 
     async fn fenced(&self, session: Option<&str>) -> Result<GtidSet, RouterError> {
