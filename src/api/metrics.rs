@@ -1,6 +1,8 @@
 //! Metrics: the router's own counters, exported through OpenTelemetry's
 //! observable instruments, so that counting costs the hot path one atomic add.
 
+mod proxysql;
+
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -40,6 +42,9 @@ impl Metrics {
         sessions(&meter, router);
         servers(&meter, router);
         questions(&meter, router);
+        if let Some(controller) = router.proxysql() {
+            proxysql::instruments(&meter, controller);
+        }
         let bounds = WAIT_BUCKETS_US.iter().map(|us| *us as f64 / 1e6).collect();
         let wait = meter
             .f64_histogram("causeway.route.wait")

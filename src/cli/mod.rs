@@ -7,6 +7,7 @@ mod ask;
 mod check;
 mod client;
 mod lag;
+mod proxysql;
 mod serve;
 
 use std::process::ExitCode;
@@ -38,6 +39,9 @@ enum Command {
     Check(check::CheckArgs),
     /// Show every server and how far it is behind
     Lag(lag::LagArgs),
+    /// Show or apply what ProxySQL's hostgroups should hold
+    #[command(name = "proxysql")]
+    ProxySql(proxysql::ProxySqlArgs),
     /// Ask a running Causeway where a read may go
     Route(Box<ask::RouteArgs>),
     /// Tell a running Causeway of a commit
@@ -88,6 +92,7 @@ async fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Serve(args) => serve::run(&args).await,
         Command::Check(args) => check::run(&args).await,
         Command::Lag(args) => lag::run(&args).await,
+        Command::ProxySql(args) => proxysql::run(&args).await,
         Command::Route(args) => ask::route(&args).await,
         Command::Wrote(args) => ask::wrote(&args).await,
         Command::Verify(args) => Ok(ExitCode::from(verify::run(*args).await?.exit_code())),

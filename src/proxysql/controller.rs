@@ -109,6 +109,27 @@ impl Held {
     pub const KINDS: [&'static str; 5] = ["plan_only", "no_lease", "gated", "staged", "cluster"];
 }
 
+impl std::fmt::Display for Held {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::PlanOnly => f.write_str("proxysql.mode is \"plan\""),
+            Self::NoLease => f.write_str("another Causeway holds the lease, or there is no source"),
+            Self::Gated(signs) => write!(
+                f,
+                "queries are gated by GTID ({signs}), and in this version of ProxySQL a LOAD \
+                 that meets one can stop the whole process; hints in force and the feed go on"
+            ),
+            Self::Staged(rows) => write!(
+                f,
+                "somebody prepares a change in mysql_servers, which a LOAD would bring into \
+                 force ({}): LOAD it, or SAVE MYSQL SERVERS TO MEMORY to withdraw it",
+                rows.join("; ")
+            ),
+            Self::Cluster(writer) => write!(f, "{writer} of the same cluster is written to"),
+        }
+    }
+}
+
 /// Counters and the state of one instance.
 #[derive(Debug, Default)]
 pub struct InstanceStats {

@@ -17,6 +17,7 @@ pub mod controller;
 pub mod hints;
 mod instance;
 mod lease;
+pub mod once;
 pub mod plan;
 pub(crate) mod read;
 pub mod rows;

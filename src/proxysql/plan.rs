@@ -51,6 +51,16 @@ pub enum Why {
     Monitor,
 }
 
+impl Why {
+    /// In words.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Wanted => "wanted",
+            Self::Monitor => "follows a monitor",
+        }
+    }
+}
+
 /// What to do, or why not.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Plan {
