@@ -125,3 +125,28 @@ fn a_missing_environment_variable_is_named() {
         .to_string();
     assert!(text.contains("CAUSEWAY_MYSQL_PASSWORD"), "{text}");
 }
+
+/// The shipped file with the settings of its optional section in force.
+fn shipped_with_proxysql() -> String {
+    SHIPPED.replace("\n#:", "\n")
+}
+
+#[test]
+fn the_optional_section_of_the_shipped_file_shows_the_defaults() {
+    let parse = |text: &str| Config::parse(text, &|_| Some("secret".to_owned()));
+    let shipped = parse(&shipped_with_proxysql()).expect("the optional section parses");
+    let minimal = r#"
+[proxysql]
+user = "admin"
+password = "secret"
+instances = [{ name = "px1", address = "127.0.0.1:6032" }]
+[proxysql.hints]
+base = 9000
+[[proxysql.tier]]
+hostgroup = 21
+max_staleness = "500ms"
+"#;
+    let minimal = parse(&format!("{MINIMAL}{minimal}")).expect("a minimal section parses");
+    assert!(shipped.proxysql.is_some());
+    assert_eq!(shipped.proxysql, minimal.proxysql);
+}
