@@ -10,6 +10,7 @@ mod harness;
 mod harness_test;
 mod never;
 mod process;
+mod proxysql_harness;
 mod routing;
 mod stub_causeway;
 mod support;
