@@ -28,6 +28,7 @@
 
 mod admin;
 mod backend;
+mod choose;
 mod command;
 mod feed;
 mod feed_set;
