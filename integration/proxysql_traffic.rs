@@ -641,7 +641,10 @@ async fn min_gtid_waits_for_the_feed() -> anyhow::Result<()> {
     let mut conn = client(&proxy).await?;
     let gate = |gtid: &str| format!("/* hostgroup=20;min_gtid={gtid} */");
     let at = |number: u32| gate(&format!("{U}:{number}"));
-    assert_eq!(code(who(&mut conn, &at(1)).await), 9001);
+    // In a session of its own: one whose very first query in a hostgroup ends at
+    // a gate gets through no gate of that hostgroup in 2.7.1, before a query
+    // without one has been there.
+    assert_eq!(code(who(&mut client(&proxy).await?, &at(1)).await), 9001);
     feed.say(&format!("ST={U}:1-5,{U}:7-9\n")).await?;
     shows(&proxy, &format!("{U}:1-5,{U}:7-9"), 0).await?;
     for (number, passes) in [
@@ -654,7 +657,10 @@ async fn min_gtid_waits_for_the_feed() -> anyhow::Result<()> {
     ] {
         let answer = who(&mut conn, &at(number)).await;
         match passes {
-            true => assert_eq!(answer?, topology.replica(0).port, "{number}"),
+            true => assert_eq!(
+                answer.with_context(|| format!("{number} waits"))?,
+                topology.replica(0).port
+            ),
             false => assert_eq!(code(answer), 9001, "{number}"),
         }
     }

@@ -85,9 +85,8 @@ impl Real {
         std::fs::write(&settings, settings_file(folder.path(), ports))?;
         let words: Vec<OsString> = vec![
             program.into(),
-            // In the foreground, and without the watcher that starts it again.
+            // In the foreground, without the watcher that would start it again.
             "-f".into(),
-            "-M".into(),
             "--no-version-check".into(),
             "-c".into(),
             settings.into(),

@@ -8,7 +8,7 @@ use std::io;
 use mysql_common::{
     constants::{CapabilityFlags, StatusFlags},
     io::{BufMutExt as _, ParseBuf},
-    packets::{HandshakePacket, HandshakeResponse},
+    packets::{AuthPlugin, HandshakePacket, HandshakeResponse},
     proto::MySerialize as _,
     scramble::scramble_native,
 };
@@ -169,7 +169,7 @@ impl Wire {
         let packet = self.expect().await?;
         let response: HandshakeResponse<'_> = ParseBuf(&packet).parse(())?;
         let client = Client::of(&response);
-        let plugin = response.auth_plugin().map(|plugin| plugin.as_bytes());
+        let plugin = response.auth_plugin().map(AuthPlugin::as_bytes);
         let mut proof = response.scramble_buf().to_vec();
         if plugin.is_some_and(|plugin| plugin != NATIVE.as_bytes()) {
             self.send(&switch_to_native(&nonce)).await?;
