@@ -17,7 +17,7 @@ mod install;
 mod mariadb;
 mod place;
 mod poll;
-mod proxysql;
+pub(crate) mod proxysql;
 mod server;
 mod settings;
 mod shared;

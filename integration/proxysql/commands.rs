@@ -46,11 +46,19 @@ async fn plan_shows_the_difference_and_apply_makes_it_so_once() -> anyhow::Resul
     let plan = file.proxysql("plan", "table").await?;
     let text = String::from_utf8(plan.stdout)?;
     assert_eq!(plan.status.code(), Some(1), "{text}");
-    assert!(text.contains("hostgroup 9002") && text.contains("LOAD MYSQL SERVERS"), "{text}");
+    assert!(
+        text.contains("hostgroup 9002") && text.contains("LOAD MYSQL SERVERS"),
+        "{text}"
+    );
     assert_eq!(loads(&proxy).await?, before, "a plan changes nothing");
 
-    let json: serde_json::Value = serde_json::from_slice(&file.proxysql("plan", "json").await?.stdout)?;
-    assert_eq!(json[0]["plan"]["changes"].as_array().map(Vec::len), Some(7), "{json}");
+    let json: serde_json::Value =
+        serde_json::from_slice(&file.proxysql("plan", "json").await?.stdout)?;
+    assert_eq!(
+        json[0]["plan"]["changes"].as_array().map(Vec::len),
+        Some(7),
+        "{json}"
+    );
 
     let apply = file.proxysql("apply", "json").await?;
     let text = String::from_utf8(apply.stdout)?;
@@ -60,7 +68,11 @@ async fn plan_shows_the_difference_and_apply_makes_it_so_once() -> anyhow::Resul
 
     let again = file.proxysql("apply", "table").await?;
     assert_eq!(again.status.code(), Some(0));
-    assert_eq!(loads(&proxy).await?, before + 1, "none without a difference");
+    assert_eq!(
+        loads(&proxy).await?,
+        before + 1,
+        "none without a difference"
+    );
     let plan = file.proxysql("plan", "table").await?;
     assert_eq!(plan.status.code(), Some(0));
     proxy.stop().await
@@ -99,8 +111,9 @@ async fn a_killed_causeway_leaves_a_configuration_that_works() -> anyhow::Result
 
     let mut conn = Conn::new(proxy.traffic_opts("root")).await?;
     for hostgroup in [TIER, BASE + 1, BASE + 2, BASE + 3] {
-        let answer: Option<String> =
-            conn.query_first(format!("/* hostgroup={hostgroup} */ {WHO}")).await?;
+        let answer: Option<String> = conn
+            .query_first(format!("/* hostgroup={hostgroup} */ {WHO}"))
+            .await?;
         assert!(answer.is_some(), "hostgroup {hostgroup}");
     }
     conn.disconnect().await?;

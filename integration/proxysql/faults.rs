@@ -17,17 +17,26 @@ use crate::support::SOON;
 
 fn held(router: &Router, instance: usize) -> Option<&'static str> {
     let controller = router.proxysql().expect("it is configured");
-    controller.stats[instance].held.lock().as_ref().map(Held::kind)
+    controller.stats[instance]
+        .held
+        .lock()
+        .as_ref()
+        .map(Held::kind)
 }
 
 async fn until_held(router: &Router, kind: &str) -> anyhow::Result<()> {
-    until(&format!("a change to be held back: {kind}"), SOON, || async {
-        Ok((held(router, 0) == Some(kind)).then_some(()))
-    })
+    until(
+        &format!("a change to be held back: {kind}"),
+        SOON,
+        || async { Ok((held(router, 0) == Some(kind)).then_some(())) },
+    )
     .await
 }
 
-fn counted(router: &Router, count: fn(&causeway::proxysql::controller::InstanceStats) -> &std::sync::atomic::AtomicU64) -> u64 {
+fn counted(
+    router: &Router,
+    count: fn(&causeway::proxysql::controller::InstanceStats) -> &std::sync::atomic::AtomicU64,
+) -> u64 {
     let controller = router.proxysql().expect("it is configured");
     count(&controller.stats[0]).load(Ordering::Relaxed)
 }
@@ -36,7 +45,9 @@ async fn by_hand(proxy: &ProxySql, hostgroup: u32, port: u16) -> anyhow::Result<
     let change = format!(
         "UPDATE mysql_servers SET status='OFFLINE_SOFT' WHERE hostgroup_id={hostgroup} AND port={port}"
     );
-    proxy.admin_run(&[&change, "LOAD MYSQL SERVERS TO RUNTIME"]).await
+    proxy
+        .admin_run(&[&change, "LOAD MYSQL SERVERS TO RUNTIME"])
+        .await
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -61,7 +72,10 @@ async fn a_change_by_hand_is_put_right() -> anyhow::Result<()> {
 async fn a_change_by_hand_is_respected_when_so_configured() -> anyhow::Result<()> {
     let topology = shared().await;
     let proxy = proxy(&topology).await?;
-    let config = section(&[&proxy], &format!("by_hand = \"respect\"\n{}", tier(TIER, "")));
+    let config = section(
+        &[&proxy],
+        &format!("by_hand = \"respect\"\n{}", tier(TIER, "")),
+    );
     let router = router(&topology, &config).await?;
     let (one, two) = (topology.replica(0), topology.replica(1));
     until_online(&proxy, TIER, &[one, two]).await?;
@@ -83,9 +97,8 @@ async fn what_is_prepared_in_memory_is_not_brought_into_force() -> anyhow::Resul
     proxy.admin_run(&[&prepared]).await?;
     let router = router(&topology, &section(&[&proxy], &hints())).await?;
     until_held(&router, "staged").await?;
-    let weights = format!(
-        "SELECT DISTINCT weight FROM runtime_mysql_servers WHERE hostgroup_id={READER}"
-    );
+    let weights =
+        format!("SELECT DISTINCT weight FROM runtime_mysql_servers WHERE hostgroup_id={READER}");
     assert_eq!(proxy.admin_rows(&weights).await?, [[Some("1".to_owned())]]);
     // Once it is in force, the change that was held back follows.
     proxy.admin_run(&["LOAD MYSQL SERVERS TO RUNTIME"]).await?;
@@ -103,13 +116,17 @@ async fn with_gated_queries_nothing_is_loaded_where_that_can_deadlock() -> anyho
         "INSERT INTO mysql_query_rules (rule_id, active, match_digest, destination_hostgroup, \
          gtid_from_hostgroup, apply) VALUES (7, 1, '^SELECT', {READER}, {WRITER}, 1)"
     );
-    proxy.admin_run(&[&rule, "LOAD MYSQL QUERY RULES TO RUNTIME"]).await?;
+    proxy
+        .admin_run(&[&rule, "LOAD MYSQL QUERY RULES TO RUNTIME"])
+        .await?;
     let before = loads(&proxy).await?;
     let router = router(&topology, &section(&[&proxy], &hints())).await?;
     until_held(&router, "gated").await?;
     assert_eq!(loads(&proxy).await?, before);
     let without = "DELETE FROM mysql_query_rules";
-    proxy.admin_run(&[without, "LOAD MYSQL QUERY RULES TO RUNTIME"]).await?;
+    proxy
+        .admin_run(&[without, "LOAD MYSQL QUERY RULES TO RUNTIME"])
+        .await?;
     until_published(&router, 3).await?;
     router.stop().await;
     proxy.stop().await
@@ -149,7 +166,10 @@ async fn hints_outlive_a_restart_of_proxysql_and_the_end_of_causeway() -> anyhow
 async fn a_restart_is_seen_and_what_was_lost_comes_back() -> anyhow::Result<()> {
     let topology = shared().await;
     let mut proxy = proxy(&topology).await?;
-    let config = section(&[&proxy], &format!("save_to_disk = false\n{}", tier(TIER, "")));
+    let config = section(
+        &[&proxy],
+        &format!("save_to_disk = false\n{}", tier(TIER, "")),
+    );
     let router = router(&topology, &config).await?;
     let (one, two) = (topology.replica(0), topology.replica(1));
     until_online(&proxy, TIER, &[one, two]).await?;
@@ -211,11 +231,18 @@ async fn of_two_causeways_one_writes_and_the_other_takes_over() -> anyhow::Resul
     .await?;
     until_online(&proxy, TIER, &[topology.replica(0), topology.replica(1)]).await?;
     assert!(holds(&first) != holds(&second), "one at a time");
-    let (holder, other) = if holds(&first) { (first, second) } else { (second, first) };
+    let (holder, other) = if holds(&first) {
+        (first, second)
+    } else {
+        (second, first)
+    };
     assert_eq!(counted(&other, |stats| &stats.loads), 0);
     holder.stop().await;
     let stopped = causeway::clock::now();
-    until("the other to take over", SOON, || async { Ok(holds(&other).then_some(())) }).await?;
+    until("the other to take over", SOON, || async {
+        Ok(holds(&other).then_some(()))
+    })
+    .await?;
     let took = causeway::clock::now().since(stopped);
     eprintln!("the lease was handed over in {took:?}");
     assert!(took < Duration::from_secs(10), "{took:?}");

@@ -51,7 +51,11 @@ async fn a_comment_sends_a_read_to_its_server() -> anyhow::Result<()> {
     let mut conn = through(&proxy).await?;
     let mut seen = std::collections::BTreeSet::new();
     for n in 0..60 {
-        let promise = if n % 3 == 0 { Consistency::Strong } else { Consistency::Eventual };
+        let promise = if n % 3 == 0 {
+            Consistency::Strong
+        } else {
+            Consistency::Eventual
+        };
         let (route, comment) = routed(&router, promise).await?;
         let text: Option<String> = conn.query_first(format!("{comment} {WHO}")).await?;
         assert_eq!(text, Some(port(&route)), "text protocol");
@@ -74,7 +78,8 @@ async fn a_commented_transaction_stays_on_its_server() -> anyhow::Result<()> {
     let mut conn = through(&proxy).await?;
     for _ in 0..10 {
         let (route, comment) = routed(&router, Consistency::Eventual).await?;
-        conn.query_drop(format!("{comment} START TRANSACTION READ ONLY")).await?;
+        conn.query_drop(format!("{comment} START TRANSACTION READ ONLY"))
+            .await?;
         let first: Option<String> = conn.query_first(WHO).await?;
         // Inside a transaction a comment is ignored: the README says so.
         let other = format!("/* hostgroup={} */ {WHO}", BASE + 1);
@@ -115,7 +120,9 @@ async fn every_hint_hostgroup_has_the_source_standing_by() -> anyhow::Result<()>
 /// The hung server answers nothing; whoever was sent there gets the source.
 async fn answered_by(proxy: &ProxySql, hostgroup: u32) -> anyhow::Result<Option<String>> {
     let mut conn = through(proxy).await?;
-    let answer = conn.query_first(format!("/* hostgroup={hostgroup} */ {WHO}")).await?;
+    let answer = conn
+        .query_first(format!("/* hostgroup={hostgroup} */ {WHO}"))
+        .await?;
     conn.disconnect().await?;
     Ok(answer)
 }
@@ -128,7 +135,10 @@ async fn a_hung_replica_is_out_within_two_seconds() -> anyhow::Result<()> {
     until_published(&router, topology.servers().len()).await?;
     let hung = topology.replica(0);
     let hostgroup = BASE + 2;
-    assert_eq!(answered_by(&proxy, hostgroup).await?, Some(hung.port.to_string()));
+    assert_eq!(
+        answered_by(&proxy, hostgroup).await?,
+        Some(hung.port.to_string())
+    );
     hung.pause()?;
     let paused = causeway::clock::now();
     until("the hung replica to be out", SOON, || async {

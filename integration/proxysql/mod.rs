@@ -47,7 +47,10 @@ async fn monitored(topology: &Topology) -> anyhow::Result<ProxySql> {
 /// The `[proxysql]` section for these instances, with `more` appended.
 fn section(instances: &[&ProxySql], more: &str) -> String {
     let entry = |(n, proxy): (usize, &&ProxySql)| {
-        format!("{{ name = \"px{n}\", address = {:?} }}", proxy.admin_address())
+        format!(
+            "{{ name = \"px{n}\", address = {:?} }}",
+            proxy.admin_address()
+        )
     };
     let instances: Vec<String> = instances.iter().enumerate().map(entry).collect();
     let (user, password) = ADMIN;
@@ -93,11 +96,7 @@ async fn online(proxy: &ProxySql, hostgroup: u32) -> anyhow::Result<Vec<u16>> {
 }
 
 /// Waits until exactly these servers take work in a hostgroup.
-async fn until_online(
-    proxy: &ProxySql,
-    hostgroup: u32,
-    servers: &[&Server],
-) -> anyhow::Result<()> {
+async fn until_online(proxy: &ProxySql, hostgroup: u32, servers: &[&Server]) -> anyhow::Result<()> {
     let mut ports: Vec<u16> = servers.iter().map(|server| server.port).collect();
     ports.sort_unstable();
     let what = format!("{ports:?} to be all that is online in hostgroup {hostgroup}");
@@ -116,7 +115,11 @@ async fn status(proxy: &ProxySql, hostgroup: u32, server: &Server) -> anyhow::Re
         ))
         .await?;
     let row = rows.first().cloned().unwrap_or_default();
-    Ok(row.into_iter().flatten().next().unwrap_or_else(|| "absent".to_owned()))
+    Ok(row
+        .into_iter()
+        .flatten()
+        .next()
+        .unwrap_or_else(|| "absent".to_owned()))
 }
 
 /// LOADs of `mysql_servers` since the instance started.

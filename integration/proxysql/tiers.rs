@@ -17,7 +17,9 @@ use crate::support::SOON;
 
 async fn table(topology: &Topology) -> anyhow::Result<()> {
     let source = topology.source();
-    source.execute("CREATE TABLE app.t (id INT PRIMARY KEY, v INT NOT NULL)").await?;
+    source
+        .execute("CREATE TABLE app.t (id INT PRIMARY KEY, v INT NOT NULL)")
+        .await?;
     source.execute("INSERT INTO app.t VALUES (1, 0)").await?;
     topology.wait_caught_up().await
 }
@@ -25,7 +27,10 @@ async fn table(topology: &Topology) -> anyhow::Result<()> {
 /// The replica stops applying, and has something to apply.
 async fn make_stale(topology: &Topology, replica: usize) -> anyhow::Result<()> {
     topology.stop_applier(replica).await?;
-    topology.source().execute("UPDATE app.t SET v = v + 1").await
+    topology
+        .source()
+        .execute("UPDATE app.t SET v = v + 1")
+        .await
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -57,7 +62,10 @@ async fn without_a_replica_within_the_bound_the_last_resort_answers() -> anyhow:
     until_online(&proxy, TIER, &[topology.replica(0), topology.replica(1)]).await?;
     make_stale(&topology, 0).await?;
     topology.stop_applier(1).await?;
-    topology.source().execute("UPDATE app.t SET v = v + 1").await?;
+    topology
+        .source()
+        .execute("UPDATE app.t SET v = v + 1")
+        .await?;
     until_online(&proxy, TIER, &[topology.source()]).await?;
     // The one that stopped later is the less stale one.
     until_online(&proxy, TIER + 1, &[topology.replica(1)]).await?;
@@ -80,7 +88,9 @@ async fn work_in_flight_outlives_a_freshness_change() -> anyhow::Result<()> {
     for hostgroup in [TIER, READER] {
         // A query that runs until it is let go, on the replica that goes stale.
         let mut holder = one.conn().await?;
-        holder.query_drop(format!("SELECT GET_LOCK('{lock}', 0)")).await?;
+        holder
+            .query_drop(format!("SELECT GET_LOCK('{lock}', 0)"))
+            .await?;
         let mut conn = on_server(&proxy, hostgroup, one.port).await?;
         let waits = format!("/* hostgroup={hostgroup} */ SELECT GET_LOCK('{lock}', 60), @@port");
         let query = tokio::spawn(async move {
@@ -89,14 +99,18 @@ async fn work_in_flight_outlives_a_freshness_change() -> anyhow::Result<()> {
         });
         until("the query to run", SOON, || async {
             let running: u64 = one
-                .value("SELECT COUNT(*) FROM performance_schema.processlist WHERE state='User lock'")
+                .value(
+                    "SELECT COUNT(*) FROM performance_schema.processlist WHERE state='User lock'",
+                )
                 .await?;
             Ok((running > 0).then_some(()))
         })
         .await?;
         make_stale(&topology, 0).await?;
         until_online(&proxy, hostgroup, &[two]).await?;
-        holder.query_drop(format!("SELECT RELEASE_LOCK('{lock}')")).await?;
+        holder
+            .query_drop(format!("SELECT RELEASE_LOCK('{lock}')"))
+            .await?;
         assert_eq!(query.await??, Some((1, one.port)), "hostgroup {hostgroup}");
         holder.disconnect().await?;
         topology.start_applier(0).await?;
@@ -110,7 +124,10 @@ async fn work_in_flight_outlives_a_freshness_change() -> anyhow::Result<()> {
 async fn on_server(proxy: &ProxySql, hostgroup: u32, port: u16) -> anyhow::Result<Conn> {
     loop {
         let mut conn = Conn::new(proxy.traffic_opts("root")).await?;
-        conn.query_drop(format!("/* hostgroup={hostgroup} */ START TRANSACTION READ ONLY")).await?;
+        conn.query_drop(format!(
+            "/* hostgroup={hostgroup} */ START TRANSACTION READ ONLY"
+        ))
+        .await?;
         let here: Option<String> = conn.query_first(WHO).await?;
         if here == Some(port.to_string()) {
             return Ok(conn);
@@ -137,17 +154,26 @@ async fn a_promotion_by_the_monitor_is_not_undone() -> anyhow::Result<()> {
     topology.wait_caught_up().await?;
 
     let watch = Watch::start(&proxy, two.port).await?;
+    let old = topology.source();
+    old.execute("SET GLOBAL read_only = ON").await?;
     topology.promote(1).await?;
+    topology.follow(old).await?;
     until_online(&proxy, WRITER, &[two]).await?;
     // Changes afterwards bring the whole table into force again.
     let before = loads(&proxy).await?;
-    until("the other replica to follow, and its hints to change", SOON, || async {
-        Ok((loads(&proxy).await? > before).then_some(()))
-    })
+    until(
+        "the other replica to follow, and its hints to change",
+        SOON,
+        || async { Ok((loads(&proxy).await? > before).then_some(())) },
+    )
     .await?;
     until_online(&proxy, super::BASE + 2, &[one, two]).await?;
     assert_eq!(online(&proxy, WRITER).await?, [two.port]);
-    assert_eq!(watch.stop().await?, 0, "looks at which the promotion was undone");
+    assert_eq!(
+        watch.stop().await?,
+        0,
+        "looks at which the promotion was undone"
+    );
     router.stop().await;
     proxy.stop().await
 }
@@ -191,13 +217,19 @@ async fn nothing_is_loaded_while_nothing_changes() -> anyhow::Result<()> {
     let topology = shared().await;
     table(&topology).await?;
     let proxy = monitored(&topology).await?;
-    let config = section(&[&proxy], &(super::hints() + &tier(TIER, "") + &tier(READER, "")));
+    let config = section(
+        &[&proxy],
+        &(super::hints() + &tier(TIER, "") + &tier(READER, "")),
+    );
     let router = router(&topology, &config).await?;
     until_online(&proxy, TIER, &[topology.replica(0), topology.replica(1)]).await?;
     super::hints::until_published(&router, 3).await?;
     let before = loads(&proxy).await?;
     for _ in 0..300 {
-        topology.source().execute("UPDATE app.t SET v = v + 1").await?;
+        topology
+            .source()
+            .execute("UPDATE app.t SET v = v + 1")
+            .await?;
     }
     assert_eq!(loads(&proxy).await?, before);
     router.stop().await;
@@ -222,7 +254,10 @@ async fn clients_see_no_error_while_replicas_move_in_and_out() -> anyhow::Result
         until_online(&proxy, TIER, &[one, two]).await?;
     }
     let (queries, errors) = clients.stop().await?;
-    eprintln!("{queries} queries of 8 clients over 8 moves: {} errors", errors.len());
+    eprintln!(
+        "{queries} queries of 8 clients over 8 moves: {} errors",
+        errors.len()
+    );
     assert!(queries > 100, "only {queries} queries");
     assert_eq!(errors, Vec::<String>::new());
     router.stop().await;
@@ -238,7 +273,10 @@ struct Clients {
 
 impl Clients {
     async fn start(proxy: &ProxySql, count: usize) -> anyhow::Result<Self> {
-        let (stop, queries) = (Arc::new(AtomicBool::new(false)), Arc::<AtomicU64>::default());
+        let (stop, queries) = (
+            Arc::new(AtomicBool::new(false)),
+            Arc::<AtomicU64>::default(),
+        );
         let mut tasks = Vec::new();
         for _ in 0..count {
             let mut conn = Conn::new(proxy.traffic_opts("root")).await?;
@@ -258,7 +296,11 @@ impl Clients {
                 errors
             }));
         }
-        Ok(Self { stop, queries, tasks })
+        Ok(Self {
+            stop,
+            queries,
+            tasks,
+        })
     }
 
     async fn stop(self) -> anyhow::Result<(u64, Vec<String>)> {

@@ -23,7 +23,7 @@ use super::rows::Address;
 use super::tier::{Members, Tier};
 use super::want::{Managed, Want, wants};
 use crate::clock;
-use crate::fleet::{FleetView, ServerSpec};
+use crate::fleet::{FleetView, Role, ServerSpec, ServerView};
 use crate::moment::Moment;
 use crate::observe::{Hub, Login};
 
@@ -284,13 +284,14 @@ async fn judge(controller: Arc<Controller>, stop: CancellationToken) {
     }
 }
 
-/// Every server was heard of, good or bad, and there is a source.
+/// There is a source, and of every other server it is known how stale it is, or
+/// what is wrong with it.
 pub(crate) fn is_settled(view: &FleetView) -> bool {
-    let heard_of = view
-        .servers
-        .iter()
-        .all(|server| server.usable || server.fault().is_some());
-    heard_of && view.source().is_some()
+    let known = |server: &ServerView| {
+        let judged = server.role == Role::Source || server.fresh_as_of.is_some();
+        server.fault().is_some() || (server.usable && judged)
+    };
+    view.source().is_some() && view.servers.iter().all(known)
 }
 
 fn publish(controller: &Controller, tiers: &mut [Tier], view: &FleetView, now: Moment) {
