@@ -16,14 +16,14 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::admin::AdminLogin;
-use super::hints::Hints;
+use super::hints::{self, Hints};
 use super::instance;
 use super::lease::{self, Lease};
-use super::rows::Address;
+use super::rows::{Address, Rows};
 use super::tier::{Members, Tier};
 use super::want::{Managed, Want, wants};
 use crate::clock;
-use crate::fleet::{FleetView, Role, ServerSpec, ServerView};
+use crate::fleet::{FleetView, Role, ServerIx, ServerSpec, ServerView};
 use crate::moment::Moment;
 use crate::observe::{Hub, Login};
 
@@ -172,8 +172,8 @@ pub struct Controller {
     pub(super) wants: watch::Sender<Option<Arc<Vec<Want>>>>,
     members: Mutex<Vec<Members>>,
     hints: Arc<Hints>,
-    /// Per instance, the hint hostgroups seen in force.
-    in_force: Mutex<Vec<Option<BTreeSet<u32>>>>,
+    /// Per instance, the servers whose hint hostgroup was seen in force.
+    in_force: Mutex<Vec<Option<BTreeSet<ServerIx>>>>,
 }
 
 impl Controller {
@@ -239,22 +239,23 @@ impl Controller {
 
     /// Notes which hint hostgroups an instance has in force. Those that all
     /// instances have are published.
-    pub(super) fn saw_hints(&self, instance: usize, in_force_here: BTreeSet<u32>) {
+    pub(super) fn saw_hints(&self, instance: usize, runtime: &Rows) {
         let Some(hints) = self.settings.managed.hints else {
             return;
         };
         let mut in_force = self.in_force.lock();
-        in_force[instance] = Some(in_force_here);
-        let view = self.hub.view();
-        let everywhere = |hostgroup: &u32| {
-            in_force
-                .iter()
-                .flatten()
-                .all(|here| here.contains(hostgroup))
+        in_force[instance] = Some(hints::in_force(hints, &self.addresses, runtime));
+        let everywhere = |server: &ServerIx| {
+            let here = |seen: &BTreeSet<ServerIx>| seen.contains(server);
+            in_force.iter().flatten().all(here)
         };
-        let of =
-            |server: &crate::fleet::ServerView| Some(hints.hostgroup(server.ix)).filter(everywhere);
-        self.hints.publish(view.servers.iter().map(of).collect());
+        let of = |server: &ServerView| {
+            Some(server.ix)
+                .filter(everywhere)
+                .map(|ix| hints.hostgroup(ix))
+        };
+        let by_server = self.hub.view().servers.iter().map(of).collect();
+        self.hints.publish(by_server);
     }
 }
 

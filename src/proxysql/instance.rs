@@ -1,6 +1,6 @@
 //! One ProxySQL, kept as wanted: look, plan, apply, verify.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -12,9 +12,9 @@ use super::admin::{Admin, AdminError};
 use super::apply::{Applied, apply, save};
 use super::by_hand::{self, Known};
 use super::controller::{ByHand, Controller, Held, InstanceStats, Mode};
-use super::plan::{Plan, online, plan};
-use super::read::{Glance, count_gated, glance, snapshot};
-use super::rows::{Key, Snapshot};
+use super::plan::{Plan, plan};
+use super::read::{count_gated, glance, snapshot};
+use super::rows::{Glance, Key, Snapshot};
 use super::want::Want;
 use crate::clock;
 use crate::moment::Moment;
@@ -73,20 +73,16 @@ async fn serve(
 ) -> Result<(), AdminError> {
     let mut wants = controller.wants.subscribe();
     let mut admin = Admin::connect(&controller.settings.instances[number]).await?;
-    let mut seen: Option<Glance> = None;
     loop {
         let wanted = wants.borrow_and_update().clone();
-        let again = match wanted {
+        let (seen, again) = match wanted {
             Some(wanted) => step(controller, number, memory, &mut admin, &wanted).await?,
-            None => None,
+            None => (glance(&mut admin).await?, None),
         };
         let stats = &controller.stats[number];
         stats.is_up(true);
         *stats.error.lock() = None;
-        if again.is_none() {
-            seen = Some(glance(&mut admin).await?);
-        }
-        wait(controller, &mut wants, &mut admin, seen.as_ref(), again).await?;
+        wait(controller, &mut wants, &mut admin, &seen, again).await?;
     }
 }
 
@@ -96,7 +92,7 @@ async fn wait(
     controller: &Controller,
     wants: &mut watch::Receiver<Wants>,
     admin: &mut Admin,
-    seen: Option<&Glance>,
+    seen: &Glance,
     again: Option<Moment>,
 ) -> Result<(), AdminError> {
     let interval = controller.settings.interval;
@@ -109,23 +105,24 @@ async fn wait(
             () = controller.lease.changed.notified() => return Ok(()),
             () = tokio::time::sleep_until(clock::timer(until)) => {}
         }
-        if again.is_some() || Some(&glance(admin).await?) != seen {
+        if again.is_some() || glance(admin).await? != *seen {
             return Ok(());
         }
     }
 }
 
-/// Looks, plans and applies. The result is when to look again although nothing
-/// may have changed: after what was held or put off.
+/// Looks, plans and applies. The result is what was looked at, and when to look
+/// again although nothing may have changed: after what was held or put off.
 async fn step(
     controller: &Controller,
     number: usize,
     memory: &mut Memory,
     admin: &mut Admin,
     wants: &[Want],
-) -> Result<Option<Moment>, AdminError> {
+) -> Result<(Glance, Option<Moment>), AdminError> {
     let stats = &controller.stats[number];
     let mut snapshot = snapshot(admin).await?;
+    let seen = snapshot.glance();
     memory.look_at_gating(admin, &mut snapshot).await?;
     memory.notice_restart(&snapshot, stats);
     notice_by_hand(controller, number, memory, &snapshot, wants);
@@ -139,8 +136,8 @@ async fn step(
     if todo.is_empty() {
         memory.logged = None;
         memory.known = Known::of(&snapshot, wants);
-        controller.saw_hints(number, in_force(&snapshot));
-        return Ok(None);
+        controller.saw_hints(number, &snapshot.runtime);
+        return Ok((seen, None));
     }
     if let Some(held) = held {
         let name = &controller.settings.instances[number].name;
@@ -148,13 +145,14 @@ async fn step(
             "{name}: {} changes held: {held:?}",
             todo.changes.len()
         ));
-        controller.saw_hints(number, in_force(&snapshot));
-        return Ok(Some(now.plus(controller.settings.interval)));
+        controller.saw_hints(number, &snapshot.runtime);
+        return Ok((seen, Some(now.plus(controller.settings.interval))));
     }
     if let Some(at) = memory.paced_until(now, controller.settings.load_interval_min) {
-        return Ok(Some(at));
+        return Ok((seen, Some(at)));
     }
-    carry_out(controller, number, memory, admin, &snapshot, wants, &todo).await
+    let again = carry_out(controller, number, memory, admin, &snapshot, wants, &todo).await?;
+    Ok((seen, Some(again)))
 }
 
 #[expect(clippy::too_many_arguments, reason = "one step, split for length")]
@@ -166,7 +164,7 @@ async fn carry_out(
     snapshot: &Snapshot,
     wants: &[Want],
     todo: &Plan,
-) -> Result<Option<Moment>, AdminError> {
+) -> Result<Moment, AdminError> {
     let stats = &controller.stats[number];
     let started = clock::now();
     let may_load = || controller.lease.is_held(clock::now());
@@ -176,7 +174,7 @@ async fn carry_out(
     let after = match applied {
         Applied::Overtaken => {
             memory.loads_at.pop_back();
-            return Ok(Some(clock::now()));
+            return Ok(clock::now());
         }
         Applied::Verified(after) => after,
         Applied::Unverified(after, left) => {
@@ -206,7 +204,7 @@ async fn carry_out(
     }
     memory.last = Some((after.uptime_s, after.loads));
     memory.known = Known::of(&after, wants);
-    controller.saw_hints(number, in_force(&after));
+    controller.saw_hints(number, &after.runtime);
     if todo.adds_rows && controller.settings.save_to_disk {
         let managed = controller
             .settings
@@ -218,9 +216,7 @@ async fn carry_out(
         save(admin, &owned.collect()).await?;
     }
     // Once more: what was left, or came up meanwhile.
-    Ok(Some(
-        clock::now().plus(controller.settings.load_interval_min),
-    ))
+    Ok(clock::now().plus(controller.settings.load_interval_min))
 }
 
 /// What speaks against a LOAD.
@@ -284,19 +280,6 @@ fn notice_by_hand(
     stats
         .respected
         .store(memory.respected.len() as u64, Ordering::Relaxed);
-}
-
-/// Hostgroups in which somebody takes work.
-fn in_force(snapshot: &Snapshot) -> BTreeSet<u32> {
-    let hostgroups: BTreeMap<u32, ()> = snapshot
-        .runtime
-        .keys()
-        .map(|key| (key.hostgroup, ()))
-        .collect();
-    hostgroups
-        .into_keys()
-        .filter(|hostgroup| !online(&snapshot.runtime, *hostgroup).is_empty())
-        .collect()
 }
 
 impl Memory {

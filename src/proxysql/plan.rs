@@ -18,11 +18,11 @@
 //!
 //! Pure: no connection, no clock.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use serde::Serialize;
 
-use super::rows::{Address, Key, Row, Rows, Snapshot, Status};
+use super::rows::{Key, Row, Rows, Snapshot, Status};
 use super::statement;
 use super::want::{Create, Want};
 
@@ -294,16 +294,6 @@ fn difference(from: &Row, to: &Row) -> String {
     } else {
         words.join(", ")
     }
-}
-
-/// The servers that take work in one hostgroup, and can be sent reads.
-pub fn online(rows: &Rows, hostgroup: u32) -> BTreeMap<&Address, u32> {
-    let of =
-        |(key, row): (&'_ Key, &Row)| key.hostgroup == hostgroup && row.status == Status::Online;
-    rows.iter()
-        .filter(|(key, row)| of((key, row)))
-        .map(|(key, row)| (&key.address, row.weight))
-        .collect()
 }
 
 #[cfg(test)]

@@ -1,20 +1,11 @@
 //! Reading an instance's tables: one [`Snapshot`] per look.
 
 use super::admin::{Admin, AdminError, TextRow};
-use super::rows::{Address, Gating, Key, Monitor, Placement, Row, Rows, Snapshot, Status};
+use super::rows::{Address, Gating, Glance, Key, Monitor, Placement, Row, Rows, Snapshot, Status};
 use super::version::{OLDEST, Version};
 
 const COLUMNS: &str = "hostgroup_id, hostname, port, gtid_port, status, weight, compression, \
                        max_connections, max_replication_lag, use_ssl, max_latency_ms, comment";
-
-/// What a look costs next to nothing to see: whether anything changed.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Glance {
-    /// Counts the LOADs since the start.
-    pub(crate) loads: u64,
-    /// Changes with the content, also by a monitor's hand.
-    pub(crate) checksum: String,
-}
 
 /// `runtime_checksums_values` (0.2 ms when measured).
 pub(crate) async fn glance(admin: &mut Admin) -> Result<Glance, AdminError> {
@@ -29,9 +20,7 @@ pub(crate) async fn glance(admin: &mut Admin) -> Result<Glance, AdminError> {
     })
 }
 
-/// Everything. `synced` is the count of gated queries at the last look; reading
-/// it takes ProxySQL's global lock and drops idle connections, so it is asked
-/// for by `count_gated` only.
+/// Everything but the count of gated queries ([`count_gated`]).
 pub(crate) async fn snapshot(admin: &mut Admin) -> Result<Snapshot, AdminError> {
     let version = version(admin).await?;
     let uptime_s = uptime(admin).await?;
@@ -73,7 +62,8 @@ pub(crate) async fn version(admin: &mut Admin) -> Result<Version, AdminError> {
     Ok(version)
 }
 
-/// Queries that were held back by GTID since the start.
+/// Queries that were held back by GTID since the start. Reading it takes
+/// ProxySQL's global lock and drops idle connections of servers that are out.
 pub(crate) async fn count_gated(admin: &mut Admin) -> Result<u64, AdminError> {
     let query = "SELECT SUM(Queries_GTID_sync) FROM stats_mysql_connection_pool";
     let rows = admin.rows(query).await?;

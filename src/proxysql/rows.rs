@@ -194,6 +194,15 @@ impl fmt::Display for Gating {
     }
 }
 
+/// What a look costs next to nothing to see: whether anything changed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Glance {
+    /// Counts the LOADs since the start.
+    pub loads: u64,
+    /// Changes with the content, also by a monitor's hand.
+    pub checksum: String,
+}
+
 /// What was read from one instance, all within one look.
 #[derive(Clone, Debug)]
 pub struct Snapshot {
@@ -218,6 +227,14 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
+    /// What a glance right before would have shown.
+    pub fn glance(&self) -> Glance {
+        Glance {
+            loads: self.loads,
+            checksum: self.checksum.clone(),
+        }
+    }
+
     /// True when a monitor of ProxySQL places servers in `hostgroup`.
     pub fn is_placed(&self, hostgroup: u32) -> bool {
         self.placements
