@@ -12,7 +12,7 @@ use super::{
     until_online,
 };
 use crate::harness::proxysql::{ADMIN, ProxySql};
-use crate::harness::{shared, until};
+use crate::harness::{Kind, shared, until};
 use crate::support::SOON;
 
 fn held(router: &Router, instance: usize) -> Option<&'static str> {
@@ -265,4 +265,63 @@ async fn with_mode_plan_nothing_is_changed() -> anyhow::Result<()> {
     assert_eq!(loads(&proxy).await?, before);
     router.stop().await;
     proxy.stop().await
+}
+
+/// Makes the nodes one ProxySQL Cluster.
+async fn cluster(nodes: &[&ProxySql]) -> anyhow::Result<()> {
+    let (user, password) = ADMIN;
+    for node in nodes {
+        let mut admin = node.admin().await?;
+        for other in nodes {
+            let address = other.admin_address();
+            let (host, port) = address.rsplit_once(':').expect("host:port");
+            let sql = "INSERT INTO proxysql_servers (hostname, port) VALUES";
+            admin.run(&format!("{sql} ('{host}', {port})")).await?;
+        }
+        for (name, value) in [
+            ("admin-cluster_username", user),
+            ("admin-cluster_password", password),
+            ("admin-cluster_check_interval_ms", "200"),
+        ] {
+            admin.run(&format!("SET {name} = '{value}'")).await?;
+        }
+        admin.run("LOAD ADMIN VARIABLES TO RUNTIME").await?;
+        admin.run("LOAD PROXYSQL SERVERS TO RUNTIME").await?;
+        admin.close().await?;
+    }
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn in_a_cluster_one_node_is_written_to_and_the_other_follows() -> anyhow::Result<()> {
+    let topology = shared().await;
+    let (one, two) = (proxy(&topology).await?, proxy(&topology).await?);
+    if one.kind() == Kind::StandIn {
+        eprintln!("not run: the stand-in knows no ProxySQL Cluster");
+        return Ok(());
+    }
+    cluster(&[&one, &two]).await?;
+    let config = section(&[&one, &two], &tier(TIER, ""));
+    let router = router(&topology, &config).await?;
+    let both = [topology.replica(0), topology.replica(1)];
+    until_online(&one, TIER, &both).await?;
+    until_online(&two, TIER, &both).await?;
+    topology.stop_applier(0).await?;
+    topology
+        .source()
+        .execute("CREATE TABLE app.later (id INT PRIMARY KEY)")
+        .await?;
+    until_online(&one, TIER, &[both[1]]).await?;
+    until_online(&two, TIER, &[both[1]]).await?;
+    let controller = router.proxysql().expect("configured");
+    let written = |node: usize| controller.stats[node].loads.load(Ordering::Relaxed);
+    assert!(
+        written(0) >= 2 && written(1) == 0,
+        "{} and {}",
+        written(0),
+        written(1)
+    );
+    router.stop().await;
+    one.stop().await?;
+    two.stop().await
 }
