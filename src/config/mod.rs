@@ -3,10 +3,13 @@
 //!
 //! The rest of the program never sees a string that still has to be checked.
 
+mod feed;
 mod raw;
 
 #[cfg(test)]
 mod tests;
+
+pub use feed::{Feed, Listen};
 
 use std::collections::HashSet;
 use std::net::SocketAddr;
@@ -92,6 +95,8 @@ pub struct Config {
     pub routing: Routing,
     /// The session table.
     pub sessions: session::Limits,
+    /// The GTID feeds.
+    pub feed: Feed,
 }
 
 impl Config {
@@ -157,6 +162,7 @@ fn resolve(raw: raw::Raw, env: &dyn Fn(&str) -> Option<String>) -> Result<Config
         ));
     }
     let observe = observe(&raw.observe)?;
+    let feed = feed::resolve(raw.feed, &servers, raw.api.listen)?;
     Ok(Config {
         servers,
         login,
@@ -177,6 +183,7 @@ fn resolve(raw: raw::Raw, env: &dyn Fn(&str) -> Option<String>) -> Result<Config
             on_timeout: raw.routing.on_timeout,
         },
         sessions,
+        feed,
     })
 }
 

@@ -1,5 +1,6 @@
 //! The file's shape, key by key, with the defaults.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -21,6 +22,8 @@ pub(super) struct Raw {
     pub(super) sessions: Sessions,
     #[serde(default)]
     pub(super) observe: Observe,
+    #[serde(default)]
+    pub(super) feed: Feed,
 }
 
 #[derive(Debug, Deserialize)]
@@ -150,6 +153,13 @@ impl Default for Observe {
             fences_per_second_max: settings.fences_per_second_max,
         }
     }
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct Feed {
+    /// Server name → address.
+    pub(super) listen: BTreeMap<String, SocketAddr>,
 }
 
 /// A span such as `50ms`, `2s` or `10m`.
