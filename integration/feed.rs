@@ -139,6 +139,11 @@ async fn a_set_with_gaps_and_tags_is_told_as_what_it_is() -> anyhow::Result<()> 
 async fn a_reset_replica_s_connection_ends_and_the_next_has_only_the_new_set() -> anyhow::Result<()>
 {
     let topology = Topology::start(TopologySpec::new(1)).await?;
+    topology
+        .source()
+        .execute("CREATE TABLE app.t (id INT)")
+        .await?;
+    topology.wait_caught_up().await?;
     let fed = Fed::start(&topology, REPLICA).await?;
     let mut peer = fed.connect("db2").await?;
     peer.line().await?.expect("the whole set");

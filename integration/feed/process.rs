@@ -83,8 +83,8 @@ async fn a_lone_replica_s_feed_is_prompt_and_ends_with_sigterm() -> anyhow::Resu
         .await?;
     let mut took = Vec::new();
     for id in 0..60 {
-        let gtid = source.write(&format!("INSERT INTO app.t VALUES ({id})"));
-        let gtid = gtid.await?;
+        let insert = format!("INSERT INTO app.t VALUES ({id})");
+        let gtid = source.write(&insert).await?;
         took.push(within(&mut peer, &gtid).await?);
     }
     took.sort_unstable();

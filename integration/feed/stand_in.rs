@@ -29,18 +29,19 @@ impl StandIn {
 
     /// The next line that says something; `None` when the connection ended.
     pub(super) async fn line(&mut self) -> anyhow::Result<Option<String>> {
+        let line = tokio::time::timeout(SOON, self.next()).await;
+        let line = line.context("neither a line nor an end")?;
+        line.iter().for_each(|line| self.takes(line));
+        Ok(line)
+    }
+
+    async fn next(&mut self) -> Option<String> {
         loop {
-            let read = tokio::time::timeout(SOON, self.lines.next_line());
-            let line = match read.await.context("neither a line nor an end")? {
-                Ok(Some(line)) => line,
-                // A reset connection has ended too.
-                Ok(None) | Err(_) => return Ok(None),
-            };
-            if line.starts_with('#') {
-                continue;
+            // A reset connection has ended too.
+            let line = self.lines.next_line().await.ok()??;
+            if !line.starts_with('#') {
+                return Some(line);
             }
-            self.takes(&line);
-            return Ok(Some(line));
         }
     }
 
