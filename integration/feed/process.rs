@@ -188,6 +188,12 @@ async fn what_keeps_a_feed_from_starting_is_named() -> anyhow::Result<()> {
         assert_eq!(code, Some(2), "{text}");
         assert!(text.contains(expected), "{expected}: {text}");
     }
+    let both = ["feed", "--config", "c.toml", "--pump-interval", "1ms"];
+    let (code, text) = failure(&both).await?;
+    assert!(
+        code == Some(2) && text.contains("cannot be used with"),
+        "{text}"
+    );
     let (code, text) = failure(&["feed"]).await?;
     assert_eq!(code, Some(2));
     assert!(text.contains("--config"), "{text}");

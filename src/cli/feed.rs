@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::{Context, bail, ensure};
 use tokio_util::sync::CancellationToken;
@@ -27,12 +28,22 @@ The feed has no encryption and asks for no password: let only ProxySQL reach it.
 Logs go to standard error; CAUSEWAY_LOG=debug tells more. Exit code: 0 when it was
 stopped with SIGTERM or SIGINT; 2 when it could not start.";
 
+/// What a configuration file says itself.
+const OPTIONS: [&str; 6] = [
+    "server",
+    "listen",
+    "user",
+    "password_env",
+    "tls",
+    "pump_interval",
+];
+
 /// Options of `causeway feed`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLE)]
 pub(crate) struct FeedArgs {
     /// A configuration file with a [feed] section, instead of the options below
-    #[arg(long, short, value_name = "FILE", conflicts_with_all = ["server", "listen"], required_unless_present = "server")]
+    #[arg(long, short, value_name = "FILE", conflicts_with_all = OPTIONS, required_unless_present = "server")]
     config: Option<PathBuf>,
     /// The MySQL server to tell of
     #[arg(long, value_name = "HOST:PORT", requires = "listen")]
@@ -49,6 +60,10 @@ pub(crate) struct FeedArgs {
     /// disabled, preferred, required or verify
     #[arg(long, default_value = "preferred", value_name = "MODE", value_parser = tls)]
     tls: Tls,
+    /// Least time between two looks at the executed set: what commits that follow
+    /// each other closely wait to be told at most
+    #[arg(long, default_value = "5ms", value_parser = humantime::parse_duration, value_name = "TIME")]
+    pump_interval: Duration,
     #[command(flatten)]
     log: Log,
 }
@@ -131,7 +146,10 @@ impl FeedArgs {
         Ok(Plan {
             servers: vec![spec],
             login,
-            settings: Settings::default(),
+            settings: Settings {
+                pump_interval: self.pump_interval,
+                ..Settings::default()
+            },
             feed: Feed {
                 listen: vec![listen],
             },
