@@ -42,7 +42,7 @@ const OPTIONS: [&str; 6] = [
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLE)]
 pub(crate) struct FeedArgs {
-    /// A configuration file with a [feed] section, instead of the options below
+    /// A configuration file with a section `feed`, instead of the options below
     #[arg(long, short, value_name = "FILE", conflicts_with_all = OPTIONS, required_unless_present = "server")]
     config: Option<PathBuf>,
     /// The MySQL server to tell of

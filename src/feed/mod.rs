@@ -6,10 +6,11 @@
 //! as executed, in its present epoch, and nothing else: a released read finds its
 //! row. Nothing has to run on the database's host but what answers at its name.
 //!
-//! [`lines`] is the encoder and [`session`] the rules of one connection, both
-//! pure; [`serve`](Feeds) does the I/O. Nothing here asks a server anything, or
+//! `lines` is the encoder and `session` the rules of one connection, both pure;
+//! `serve` listens and `connection` does the I/O of one. Nothing here asks a server anything, or
 //! knows who is the source.
 
+mod connection;
 mod lines;
 mod serve;
 mod session;
