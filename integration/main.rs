@@ -2,6 +2,7 @@
 
 mod api;
 mod faults;
+mod feed;
 mod fences;
 mod gtid_oracle;
 mod gtid_test;

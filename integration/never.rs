@@ -23,7 +23,7 @@ async fn value(server: &Server, id: u32) -> anyhow::Result<i64> {
         .await
 }
 
-async fn rows(topology: &Topology, count: u32) -> anyhow::Result<()> {
+pub(crate) async fn rows(topology: &Topology, count: u32) -> anyhow::Result<()> {
     topology
         .source()
         .execute("CREATE TABLE app.t (id INT PRIMARY KEY, v BIGINT NOT NULL)")
@@ -100,7 +100,7 @@ async fn one_visible_read(
 
 /// How often a read right after the event in the replica's binary log misses the
 /// row: what a router fed by events would do.
-async fn events_before_rows(topology: &Topology, writes: i64) -> anyhow::Result<usize> {
+pub(crate) async fn events_before_rows(topology: &Topology, writes: i64) -> anyhow::Result<usize> {
     let replica = topology.replica(0);
     let mut early = 0;
     for version in 101..101 + writes {

@@ -8,13 +8,14 @@
 //! Where things are: [`decide`](fn@route::decide) decides where a read may go. [`gtid`],
 //! [`fleet`], [`session`] and [`route`] are the pure core: no tasks, no clock,
 //! no MySQL. [`observe`] talks to the servers, [`router`] carries decisions out,
-//! [`api`] and [`cli`] are the edges.
+//! [`feed`] tells ProxySQL what is visible where, [`api`] and [`cli`] are the edges.
 
 pub mod api;
 pub mod check;
 pub mod cli;
 pub mod clock;
 pub mod config;
+pub mod feed;
 pub mod fleet;
 pub mod gtid;
 pub mod moment;

@@ -1,8 +1,10 @@
 //! Metrics: the router's own counters, exported through OpenTelemetry's
 //! observable instruments, so that counting costs the hot path one atomic add.
 
+mod feeds;
 mod proxysql;
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -12,6 +14,7 @@ use opentelemetry_sdk::metrics::SdkMeterProvider;
 use prometheus::{Encoder, Registry, TextEncoder};
 
 use crate::clock;
+use crate::feed::Feeds;
 use crate::fleet::ServerView;
 use crate::observe::ServerStats;
 use crate::route::{Consistency, Reason};
@@ -21,6 +24,7 @@ use crate::router::{Router, WAIT_BUCKETS_US};
 #[derive(Debug)]
 pub(crate) struct Metrics {
     registry: Registry,
+    meter: Meter,
     wait: Histogram<f64>,
     // Dropping the provider would end the export.
     _provider: SdkMeterProvider,
@@ -54,9 +58,16 @@ impl Metrics {
             .build();
         Self {
             registry,
+            meter,
             wait,
             _provider: provider,
         }
+    }
+
+    /// Adds what the feeds count.
+    pub(crate) fn with_feeds(self, router: &Router, feeds: &Arc<Feeds>) -> Self {
+        feeds::add(&self.meter, router, feeds);
+        self
     }
 
     pub(crate) fn waited(&self, waited: Duration, consistency: Consistency) {

@@ -21,6 +21,7 @@ pub use problem::Problem;
 pub use serve::{ServeError, serve};
 
 use crate::config;
+use crate::feed::Feeds;
 use crate::router::Router;
 
 /// Largest request body.
@@ -38,12 +39,22 @@ pub(crate) struct Shared {
 
 /// All routes over `router`.
 pub fn routes(router: &Router, api: &config::Api) -> axum::Router {
+    routes_over(router, api, metrics::Metrics::over(router))
+}
+
+/// As [`routes`], with metrics of the feeds beside the router's.
+pub fn routes_with_feeds(router: &Router, api: &config::Api, feeds: &Arc<Feeds>) -> axum::Router {
+    let metrics = metrics::Metrics::over(router).with_feeds(router, feeds);
+    routes_over(router, api, metrics)
+}
+
+fn routes_over(router: &Router, api: &config::Api, metrics: metrics::Metrics) -> axum::Router {
     let shared = Shared {
         router: router.clone(),
         token: api.token.as_deref().map(Arc::from),
         in_flight: Arc::default(),
         in_flight_max: api.in_flight_max,
-        metrics: Arc::new(metrics::Metrics::over(router)),
+        metrics: Arc::new(metrics),
     };
     // Every handler here but the health checks takes `guard::Admitted`.
     axum::Router::new()

@@ -6,6 +6,8 @@
 mod ask;
 mod check;
 mod client;
+mod daemon;
+mod feed;
 mod lag;
 mod proxysql;
 mod serve;
@@ -35,6 +37,8 @@ struct Cli {
 enum Command {
     /// Run the sidecar
     Serve(serve::ServeArgs),
+    /// Serve only the GTID feeds for ProxySQL
+    Feed(feed::FeedArgs),
     /// Check configuration, logins, privileges and server settings
     Check(check::CheckArgs),
     /// Show every server and how far it is behind
@@ -90,6 +94,7 @@ pub fn main() -> ExitCode {
 async fn run(command: Command) -> anyhow::Result<ExitCode> {
     match command {
         Command::Serve(args) => serve::run(&args).await,
+        Command::Feed(args) => feed::run(&args).await,
         Command::Check(args) => check::run(&args).await,
         Command::Lag(args) => lag::run(&args).await,
         Command::ProxySql(args) => proxysql::run(&args).await,

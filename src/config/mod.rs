@@ -3,11 +3,14 @@
 //!
 //! The rest of the program never sees a string that still has to be checked.
 
+mod feed;
 mod proxysql;
 mod raw;
 
 #[cfg(test)]
 mod tests;
+
+pub use feed::{Feed, Listen};
 
 use std::collections::HashSet;
 use std::net::SocketAddr;
@@ -95,6 +98,8 @@ pub struct Config {
     pub sessions: session::Limits,
     /// ProxySQL, if it is to be kept in step.
     pub proxysql: Option<crate::proxysql::Settings>,
+    /// The GTID feeds.
+    pub feed: Feed,
 }
 
 impl Config {
@@ -167,6 +172,7 @@ fn resolve(raw: raw::Raw, env: &dyn Fn(&str) -> Option<String>) -> Result<Config
     if let Some(proxysql) = &proxysql {
         proxysql::look_often_enough(proxysql, &mut observe);
     }
+    let feed = feed::resolve(raw.feed, &servers, raw.api.listen)?;
     Ok(Config {
         servers,
         login,
@@ -188,6 +194,7 @@ fn resolve(raw: raw::Raw, env: &dyn Fn(&str) -> Option<String>) -> Result<Config
         },
         sessions,
         proxysql,
+        feed,
     })
 }
 

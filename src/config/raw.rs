@@ -1,5 +1,6 @@
 //! The file's shape, key by key, with the defaults.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -24,6 +25,8 @@ pub(super) struct Raw {
     #[serde(default)]
     pub(super) observe: Observe,
     pub(super) proxysql: Option<ProxySql>,
+    #[serde(default)]
+    pub(super) feed: Feed,
 }
 
 #[derive(Debug, Deserialize)]
@@ -243,6 +246,13 @@ fn one() -> usize {
 
 fn yes() -> bool {
     true
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct Feed {
+    /// Server name → address.
+    pub(super) listen: BTreeMap<String, SocketAddr>,
 }
 
 /// A span such as `50ms`, `2s` or `10m`.

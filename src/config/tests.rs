@@ -150,3 +150,43 @@ max_staleness = "500ms"
     assert!(shipped.proxysql.is_some());
     assert_eq!(shipped.proxysql, minimal.proxysql);
 }
+
+#[test]
+fn a_feed_belongs_to_a_server_and_an_address_to_one_feed() {
+    let with = |feed: &str| {
+        let second = r#"{ name = "db2", address = "127.0.0.1:3307" }]"#;
+        let servers = MINIMAL.replace("}]", &format!("}}, {second}"));
+        parse(&format!("{servers}\n[feed]\nlisten = {{ {feed} }}\n"))
+    };
+    let good = with(r#"db2 = "0.0.0.0:6020", db1 = "0.0.0.0:6021""#).unwrap();
+    let places: Vec<_> = good
+        .feed
+        .listen
+        .iter()
+        .map(|l| (l.server.0, l.address.port()))
+        .collect();
+    assert_eq!(places, [(0, 6021), (1, 6020)]);
+    assert!(parse(MINIMAL).unwrap().feed.listen.is_empty());
+    let error = |feed: &str| with(feed).expect_err("this must not parse").to_string();
+    let unknown = error(r#"db9 = "0.0.0.0:6020""#);
+    assert!(
+        unknown.contains("feed.listen.db9") && unknown.contains("mysql.servers"),
+        "{unknown}"
+    );
+    let twice = error(r#"db1 = "0.0.0.0:6020", db2 = "0.0.0.0:6020""#);
+    assert!(
+        twice.contains("feed.listen.db2") && twice.contains("used twice"),
+        "{twice}"
+    );
+    let api = error(r#"db1 = "127.0.0.1:7071""#);
+    assert!(
+        api.contains("feed.listen.db1") && api.contains("used twice"),
+        "{api}"
+    );
+    let syntax = error(r#"db1 = "6020""#);
+    assert!(
+        syntax.contains("line 7") && syntax.contains("db1"),
+        "{syntax}"
+    );
+    assert!(with(r#"db1 = "127.0.0.1:0", db2 = "127.0.0.1:0""#).is_ok());
+}

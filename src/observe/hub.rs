@@ -9,6 +9,7 @@ use arc_swap::ArcSwap;
 use parking_lot::Mutex;
 use smallvec::SmallVec;
 use tokio::sync::Notify;
+use tokio::sync::futures::Notified;
 
 use super::Settings;
 use super::fence::{FenceError, Fences};
@@ -51,6 +52,8 @@ pub(super) struct ServerHub {
     pub(super) poll_now: Notify,
     /// Connections that are established.
     pub(super) established: AtomicUsize,
+    /// Tells that something was observed of the server.
+    news: Notify,
 }
 
 /// The fleet as observed.
@@ -74,6 +77,7 @@ impl Hub {
             stats: ServerStats::default(),
             poll_now: Notify::new(),
             established: AtomicUsize::new(0),
+            news: Notify::new(),
         };
         Self {
             view: ArcSwap::from_pointee(fleet.view()),
@@ -108,6 +112,7 @@ impl Hub {
         let notices = fleet.take_notices();
         drop(fleet);
         self.servers[server.index()].waiters.release(&view, server);
+        self.servers[server.index()].news.notify_waiters();
         self.changed.notify_waiters();
         for notice in &notices {
             self.tell(&view, notice);
@@ -160,6 +165,12 @@ impl Hub {
         tokio::time::timeout_at(clock::timer(deadline), changed)
             .await
             .unwrap_or_default();
+    }
+
+    /// Ready once something is observed of `server` after this call, whether or
+    /// not it was awaited by then.
+    pub fn news(&self, server: ServerIx) -> Notified<'_> {
+        self.servers[server.index()].news.notified()
     }
 
     /// Learns the source's state as of some moment after this call.

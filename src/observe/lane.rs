@@ -6,17 +6,15 @@ use std::time::Duration;
 use mysql_async::Conn;
 
 use super::Target;
+use super::aim::Aim;
 use super::query::{Reader, barrier, sample};
 use crate::clock;
-use crate::fleet::{Event, Fault, FleetView, Identity, ServerView};
-use crate::gtid::{Gtid, GtidSet};
+use crate::fleet::{Event, Fault, Identity};
+use crate::gtid::GtidSet;
 
 /// How long one barrier waits before the next waiter has its turn. Rarely
 /// reached: transactions become visible in order almost everywhere.
 const BARRIER_SLICE: Duration = Duration::from_millis(10);
-/// How long the pump waits on a server whose executed set has gaps: what
-/// commits out of order there does not end a wait for the next in order.
-const GAP_SLICE: Duration = Duration::from_millis(10);
 /// An answer that is later than this, after its barrier should have ended, will
 /// not come: the server hangs.
 const HANG: Duration = Duration::from_secs(1);
@@ -27,63 +25,44 @@ const KEEP_ALIVE: Duration = Duration::from_secs(30);
 /// when the connection is of no use any more.
 pub(super) async fn pump(target: Target, mut conn: Conn, identity: Identity) -> Fault {
     let mut reader = Reader::of(&identity);
+    let mut aim = Aim::default();
     if let Err(fault) = look(&target, &mut conn, &mut reader).await {
         return fault;
     }
     loop {
-        if let Err(fault) = pump_once(&target, &mut conn, &mut reader).await {
+        if let Err(fault) = pump_once(&target, &mut conn, &mut reader, &mut aim).await {
             return fault;
         }
     }
 }
 
-async fn pump_once(target: &Target, conn: &mut Conn, reader: &mut Reader) -> Result<(), Fault> {
+async fn pump_once(
+    target: &Target,
+    conn: &mut Conn,
+    reader: &mut Reader,
+    aim: &mut Aim,
+) -> Result<(), Fault> {
     let started = clock::now();
     let shared = target.hub.server(target.ix);
     shared.pacer.turn().await;
-    let (next, timeout) = next_news(target);
+    let (next, timeout) = {
+        let view = target.hub.view();
+        aim.next(&view, view.server(target.ix), &target.settings, started)
+    };
     let sample = match next {
-        Some(next) => barrier(conn, reader, &next, timeout, HANG).await?,
-        None => {
-            let sample = sample(conn, reader, target.settings.query_timeout).await?;
-            tokio::time::sleep(timeout.min(target.settings.source_heartbeat)).await;
-            sample
-        }
+        Some(next) => barrier(conn, reader, &GtidSet::from(next), timeout, HANG).await?,
+        None => sample(conn, reader, target.settings.query_timeout).await?,
     };
     shared.stats.pump_queries.fetch_add(1, Ordering::Relaxed);
+    aim.saw(next.as_ref(), &sample.set, sample.answered);
     target.hub.observe(target.ix, Event::Executed(sample));
-    tokio::time::sleep_until(clock::timer(started.plus(target.settings.pump_interval))).await;
-    Ok(())
-}
-
-/// The transaction whose appearance is news on this server, and how long to
-/// wait for it. Nothing to name as long as no source is known.
-fn next_news(target: &Target) -> (Option<GtidSet>, Duration) {
-    let view = target.hub.view();
-    let server = view.server(target.ix);
-    let heartbeat = if view.source == Ok(target.ix) {
-        target.settings.source_heartbeat
-    } else {
-        target.settings.replica_heartbeat
-    };
-    let timeout = if has_gaps(&view, server) {
-        GAP_SLICE.min(heartbeat)
-    } else {
-        heartbeat
-    };
-    let next = view.main_sid.map(|sid| {
-        GtidSet::from(Gtid {
-            sid,
-            gno: server.watermark + 1,
-        })
+    // With nothing to wait for, the server is looked at now and then.
+    let pause = target.settings.pump_interval.max(match next {
+        Some(_) => Duration::ZERO,
+        None => timeout,
     });
-    (next, timeout)
-}
-
-fn has_gaps(view: &FleetView, server: &ServerView) -> bool {
-    let main = view.main_sid.zip(server.executed());
-    main.and_then(|(sid, set)| set.intervals(&sid).map(|own| own.len() > 1))
-        .unwrap_or(false)
+    tokio::time::sleep_until(clock::timer(started.plus(pause))).await;
+    Ok(())
 }
 
 /// Waits on the server for what routed reads wait for.

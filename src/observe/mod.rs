@@ -14,6 +14,7 @@
 //! All of them report to the [`Hub`], which owns the fleet state. Nothing here
 //! decides where a read goes.
 
+mod aim;
 mod backoff;
 pub(crate) mod connect;
 mod fence;
@@ -86,23 +87,51 @@ pub fn start(
     tasks: &TaskTracker,
 ) -> Arc<Hub> {
     let hub = Arc::new(Hub::new(specs, settings));
-    for (i, spec) in specs.iter().enumerate() {
-        let ix = ServerIx(u16::try_from(i).expect("a fleet has at most 65,536 servers"));
-        let target = Target {
-            ix,
-            address: spec.address.clone(),
-            login: Arc::clone(login),
-            settings: settings.clone(),
-            hub: Arc::clone(&hub),
-        };
-        spawn(tasks, stop, target.clone(), lane::pump);
+    for target in targets(specs, login, settings, &hub) {
+        look_at(tasks, stop, &target);
         for _ in 0..settings.barriers.max(1) {
             spawn(tasks, stop, target.clone(), lane::barriers);
         }
-        spawn(tasks, stop, target.clone(), fence::serve);
-        spawn(tasks, stop, target, poll::serve);
+        spawn(tasks, stop, target, fence::serve);
     }
     hub
+}
+
+/// As [`start`], for a hub of which nobody asks questions: without barriers and
+/// fences, two connections to a server.
+pub fn watch(
+    specs: &[ServerSpec],
+    login: &Arc<Login>,
+    settings: &Settings,
+    stop: &CancellationToken,
+    tasks: &TaskTracker,
+) -> Arc<Hub> {
+    let hub = Arc::new(Hub::new(specs, settings));
+    for target in targets(specs, login, settings, &hub) {
+        look_at(tasks, stop, &target);
+    }
+    hub
+}
+
+fn look_at(tasks: &TaskTracker, stop: &CancellationToken, target: &Target) {
+    spawn(tasks, stop, target.clone(), lane::pump);
+    spawn(tasks, stop, target.clone(), poll::serve);
+}
+
+fn targets(
+    specs: &[ServerSpec],
+    login: &Arc<Login>,
+    settings: &Settings,
+    hub: &Arc<Hub>,
+) -> Vec<Target> {
+    let target = |(i, spec): (usize, &ServerSpec)| Target {
+        ix: ServerIx(u16::try_from(i).expect("a fleet has at most 65,536 servers")),
+        address: spec.address.clone(),
+        login: Arc::clone(login),
+        settings: settings.clone(),
+        hub: Arc::clone(hub),
+    };
+    specs.iter().enumerate().map(target).collect()
 }
 
 /// One server and what is needed to talk to it.

@@ -206,7 +206,7 @@ impl Router {
     }
 
     /// The observation, for its counters.
-    pub fn hub(&self) -> &Hub {
+    pub fn hub(&self) -> &Arc<Hub> {
         &self.inner.hub
     }
 
