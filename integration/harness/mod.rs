@@ -31,7 +31,7 @@ pub(crate) use self::{
     install::Install,
     mariadb::MariaDb,
     poll::until,
-    proxysql::{Admin, Kind, ProxySql},
+    proxysql::{ADMIN, Admin, Kind, ProxySql, USERS},
     server::{Server, ServerSpec},
     shared::{Lease, shared},
     topology::{Topology, TopologySpec},
