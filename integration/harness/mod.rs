@@ -6,6 +6,8 @@
 //! ports of 127.0.0.1, and they end with the process that started them, however
 //! it ends ([`supervisor`]).
 //!
+//! [`ProxySql`] is a ProxySQL before them, real or stood in for.
+//!
 //! The harness must not know Causeway: what it says about a server it has from
 //! that server, so that a test can hold Causeway's word against it.
 

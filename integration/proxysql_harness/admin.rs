@@ -220,7 +220,7 @@ async fn each_load_counts_and_the_checksum_follows_the_content() -> anyhow::Resu
     let mut admin = proxy.admin().await?;
     for name in ["mysql_servers", "mysql_servers_v2"] {
         let (version, checksum) = version_of(&mut admin, name).await?;
-        admin.run("LOAD MYSQL SERVERS TO RUNTIME").await?;
+        assert_eq!(admin.run("LOAD MYSQL SERVERS TO RUNTIME").await?, 0);
         assert_eq!(
             version_of(&mut admin, name).await?,
             (version + 1, checksum.clone())

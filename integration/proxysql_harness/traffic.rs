@@ -1,7 +1,7 @@
 //! Where a query goes, and what becomes of it when its server may no longer have it.
 
 use anyhow::Context as _;
-use mysql_async::{Error, Params, prelude::*};
+use mysql_async::{Conn, Error, Params, prelude::*};
 
 use crate::harness::{ProxySql, Server, Topology, shared, until};
 
@@ -251,7 +251,7 @@ async fn work_on_a_row_that_goes_is_run_again_elsewhere() -> anyhow::Result<()> 
 }
 
 /// Sleeps for a second on a server, and tells which one finished it.
-async fn sleep_and_tell(mut conn: mysql_async::Conn) -> mysql_async::Result<u16> {
+async fn sleep_and_tell(mut conn: Conn) -> mysql_async::Result<u16> {
     let slow = format!("SELECT variable_value, SLEEP(1) {}", &WHO[22..]);
     let row: Option<(u16, u8)> = conn.query_first(slow).await?;
     Ok(row.expect("a server has a port").0)
@@ -338,4 +338,39 @@ async fn a_restart_ends_sessions_and_serves_new_ones() -> anyhow::Result<()> {
         topology.replica(1).port
     );
     Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn many_clients_at_once_get_their_own_answers() -> anyhow::Result<()> {
+    let topology = shared().await;
+    let proxy = one_each(&topology).await?;
+    let ports: Vec<u16> = topology
+        .servers()
+        .iter()
+        .map(|server| server.port)
+        .collect();
+    let mut clients = tokio::task::JoinSet::new();
+    for number in 0..16_usize {
+        let (opts, ports) = (proxy.traffic_opts("app"), ports.clone());
+        clients.spawn(async move {
+            let mut conn = Conn::new(opts).await?;
+            for round in 0..30 {
+                let to = (number + round) % 3;
+                let hint = format!("/* hostgroup={} */", 10 * (to + 1));
+                assert_eq!(who(&mut conn, &hint).await?, ports[to]);
+                let echo = format!("{hint} SELECT {number}, ?");
+                let row: Option<(usize, usize)> = conn.exec_first(echo, (round,)).await?;
+                assert_eq!(row, Some((number, round)));
+            }
+            conn.disconnect().await
+        });
+    }
+    while let Some(client) = clients.join_next().await {
+        client??;
+    }
+    until("no connection to be in use", SOON, || async {
+        let sql = "SELECT SUM(ConnUsed) FROM stats_mysql_connection_pool";
+        Ok((proxy.admin().await?.text(sql).await? == "0").then_some(()))
+    })
+    .await
 }

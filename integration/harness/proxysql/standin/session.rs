@@ -180,8 +180,9 @@ impl Session {
         }
     }
 
-    /// Finds a backend and lets it work. `None` when the client got an error
-    /// of the stand-in's own.
+    /// Finds a backend and lets it work, and another one if the first goes
+    /// before it has begun to answer. `None` when the client got an error of the
+    /// stand-in's own.
     async fn work(&mut self, sql: &str, work: Work<'_>) -> io::Result<Option<Outcome>> {
         let plan = Plan::of(self, sql);
         loop {
@@ -192,7 +193,6 @@ impl Session {
                     return Ok(None);
                 }
             };
-            let was_held = backend.pinned || backend.in_transaction;
             let mut begun = false;
             let shared = Arc::clone(&self.shared);
             let ended = shared.ended(backend.key.clone());
@@ -200,7 +200,7 @@ impl Session {
                 done = self.do_work(&mut backend, work, &mut begun) => done,
                 () = ended => Err(BackendError::Ended),
             };
-            match done {
+            let error = match done {
                 Ok(outcome) => {
                     if let Some(gtid) = &outcome.gtid {
                         self.gtids.insert(plan.hostgroup, gtid.clone());
@@ -208,32 +208,26 @@ impl Session {
                     self.give_back(backend, sql);
                     return Ok(Some(outcome));
                 }
-                Err(BackendError::Client(error)) => {
-                    self.drop_backend(&backend, true);
-                    return Err(error);
-                }
                 Err(BackendError::Refused(error)) => {
                     self.give_back(backend, sql);
                     self.wire.error(&error).await?;
                     return Ok(None);
                 }
-                // It had died while it waited: another one, as if nothing had been.
-                Err(BackendError::Gone) if !is_new && !was_held && !begun => {
-                    self.drop_backend(&backend, true);
-                }
-                Err(BackendError::Ended) if !was_held && !begun => {
-                    self.drop_backend(&backend, true);
-                }
-                Err(_) if begun => {
-                    self.drop_backend(&backend, true);
-                    return Err(io::ErrorKind::ConnectionAborted.into());
-                }
-                Err(BackendError::Gone | BackendError::Ended) => {
-                    self.drop_backend(&backend, true);
-                    self.wire.error(&lost()).await?;
-                    return Ok(None);
-                }
+                Err(error) => error,
+            };
+            self.drop_backend(&backend, true);
+            if !may_repeat(&error, &backend, is_new) || begun {
+                return self.give_up(error, begun).await.map(|()| None);
             }
+        }
+    }
+
+    /// Tells the client that its work is lost, where that can still be told.
+    async fn give_up(&mut self, error: BackendError, begun: bool) -> io::Result<()> {
+        match error {
+            BackendError::Client(error) => Err(error),
+            _ if begun => Err(io::ErrorKind::ConnectionAborted.into()),
+            _ => self.wire.error(&lost()).await,
         }
     }
 
@@ -300,6 +294,17 @@ impl Session {
         self.gtids.clear();
         self.sets.clear();
         self.statements.clear();
+    }
+}
+
+/// Whether other work may take the place of what failed: not in a transaction,
+/// and of broken connections only those that had been kept.
+fn may_repeat(error: &BackendError, backend: &Backend, is_new: bool) -> bool {
+    let free = !backend.pinned && !backend.in_transaction;
+    match error {
+        BackendError::Ended => free,
+        BackendError::Gone => free && !is_new,
+        BackendError::Refused(_) | BackendError::Client(_) => false,
     }
 }
 
