@@ -200,9 +200,8 @@ async fn min_gtid_waits_for_the_feed() -> anyhow::Result<()> {
     let mut conn = client(&proxy).await?;
     let gate = |gtid: &str| format!("/* hostgroup=20;min_gtid={gtid} */");
     let at = |number: u32| gate(&format!("{U}:{number}"));
-    // In a session of its own: one whose very first query in a hostgroup ends at
-    // a gate gets through no gate of that hostgroup in 2.7.1, before a query
-    // without one has been there.
+    // In a session of its own: after 9001 at a gate, 2.7.1 makes no new connection
+    // for the session's gated queries, and nobody else has left one in the pool.
     assert_eq!(code(who(&mut client(&proxy).await?, &at(1)).await), 9001);
     feed.say(&format!("ST={U}:1-5,{U}:7-9\n")).await?;
     shows(&proxy, &format!("{U}:1-5,{U}:7-9"), 0).await?;

@@ -23,9 +23,9 @@
 //!   flagOUT and apply.
 //! - None of 2.7.1's three ways to die: it neither deadlocks at LOAD, nor ends
 //!   at a long feed line (it says so and drops the feed), nor misreads `min_gtid`.
-//! - In 2.7.1 a session whose first query in a hostgroup ended at a gate stays
-//!   shut out by later gates there until an ungated query has been through.
-//!   Here each gate is asked anew.
+//! - In 2.7.1 a session that met 9001 at a gate gets no new connection to that
+//!   hostgroup for a gated query, only one that the pool has free; a query
+//!   without a gate makes one. Here each gate is asked anew.
 //! - Without a heartbeat table lag is read with `SHOW REPLICA STATUS`; 2.7.1 knows `SHOW SLAVE STATUS` only,
 //!   which MySQL 8.4 and later refuse, so that it sees no lag there.
 
