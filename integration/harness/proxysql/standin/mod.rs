@@ -26,8 +26,9 @@
 //! - In 2.7.1 a session that met 9001 at a gate gets no new connection to that
 //!   hostgroup for a gated query, only one that the pool has free; a query
 //!   without a gate makes one. Here each gate is asked anew.
-//! - Without a heartbeat table lag is read with `SHOW REPLICA STATUS`; 2.7.1 knows `SHOW SLAVE STATUS` only,
-//!   which MySQL 8.4 and later refuse, so that it sees no lag there.
+//! - Without a heartbeat table lag is read with `SHOW REPLICA STATUS`. 2.7.1 knows
+//!   `SHOW SLAVE STATUS` only, which MySQL 8.4 and later refuse, so that it sees
+//!   no lag there.
 
 mod admin;
 mod backend;
