@@ -13,7 +13,6 @@ mod never;
 mod process;
 mod proxysql;
 mod proxysql_harness;
-mod proxysql_traffic;
 mod routing;
 mod stub_causeway;
 mod support;

@@ -6,6 +6,8 @@
 //! ports of 127.0.0.1, and they end with the process that started them, however
 //! it ends ([`supervisor`]).
 //!
+//! [`ProxySql`] is a ProxySQL before them, real or stood in for.
+//!
 //! The harness must not know Causeway: what it says about a server it has from
 //! that server, so that a test can hold Causeway's word against it.
 
@@ -31,7 +33,7 @@ pub(crate) use self::{
     install::Install,
     mariadb::MariaDb,
     poll::until,
-    proxysql::{Admin, Kind, ProxySql},
+    proxysql::{ADMIN, Admin, Kind, ProxySql, USERS},
     server::{Server, ServerSpec},
     shared::{Lease, shared},
     topology::{Topology, TopologySpec},

@@ -21,11 +21,25 @@ impl Tracked {
         Self::open(server.socket.display().to_string())
     }
 
-    fn open(socket: String) -> anyhow::Result<Self> {
+    /// Connects to a port of 127.0.0.1, a server's or a proxy's, as root.
+    pub(crate) fn connect_to(port: u16) -> anyhow::Result<Self> {
         let opts = OptsBuilder::new()
-            .socket(Some(socket))
-            .user(Some("root"))
-            .additional_capabilities(CapabilityFlags::CLIENT_SESSION_TRACK);
+            .ip_or_hostname(Some("127.0.0.1"))
+            .tcp_port(port)
+            .prefer_socket(false)
+            // Else it asks, and a proxy keeps the server that answered.
+            .max_allowed_packet(Some(1 << 24))
+            .user(Some("root"));
+        Self::open_with(opts)
+    }
+
+    fn open(socket: String) -> anyhow::Result<Self> {
+        let opts = OptsBuilder::new().socket(Some(socket)).user(Some("root"));
+        Self::open_with(opts)
+    }
+
+    fn open_with(opts: OptsBuilder) -> anyhow::Result<Self> {
+        let opts = opts.additional_capabilities(CapabilityFlags::CLIENT_SESSION_TRACK);
         let mut conn = mysql::Conn::new(opts)?;
         conn.query_drop("SET SESSION session_track_gtids = OWN_GTID")?;
         Ok(Self(conn))

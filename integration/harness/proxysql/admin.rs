@@ -36,6 +36,17 @@ impl Admin {
         Ok(rows.into_iter().map(cells).collect())
     }
 
+    /// The names of the columns of a query's answer.
+    pub(crate) async fn columns(&mut self, sql: &str) -> anyhow::Result<Vec<String>> {
+        let answer = self.0.query_iter(sql).await?;
+        let columns = answer.columns_ref().iter();
+        let names = columns
+            .map(|column| column.name_str().into_owned())
+            .collect();
+        answer.drop_result().await?;
+        Ok(names)
+    }
+
     /// The first column of the first row, which must exist and not be NULL.
     pub(crate) async fn text(&mut self, sql: &str) -> anyhow::Result<String> {
         let first = self.rows(sql).await?.into_iter().flatten().next();

@@ -94,14 +94,17 @@ impl ProxySql {
 
     /// Starts one as it is out of the box: no server, no user.
     pub(crate) async fn start_empty() -> anyhow::Result<Self> {
-        if let Some(program) = program() {
-            let running = Running::Real(Real::start(&program).await?);
-            return Ok(Self {
-                running,
-                _folder: None,
-            });
-        }
-        eprintln!("proxysql: stand-in (no PROXYSQL_BIN, none on PATH)");
+        let why = match program() {
+            Ok(program) => {
+                let running = Running::Real(Real::start(&program).await?);
+                return Ok(Self {
+                    running,
+                    _folder: None,
+                });
+            }
+            Err(why) => why,
+        };
+        eprintln!("proxysql: stand-in ({why})");
         let folder = fresh_folder()?;
         let running = Running::StandIn(StandIn::start(folder.path()).await?);
         Ok(Self {
@@ -142,6 +145,14 @@ impl ProxySql {
     /// `host:port` of the admin.
     pub(crate) fn admin_address(&self) -> String {
         format!("127.0.0.1:{}", self.admin_port())
+    }
+
+    /// The port of 127.0.0.1 for traffic.
+    pub(crate) fn traffic_port(&self) -> u16 {
+        match &self.running {
+            Running::Real(real) => real.traffic_port(),
+            Running::StandIn(standin) => standin.traffic_port(),
+        }
     }
 
     /// `host:port` for traffic.
@@ -191,13 +202,6 @@ impl ProxySql {
             Running::StandIn(standin) => standin.admin_port(),
         }
     }
-
-    fn traffic_port(&self) -> u16 {
-        match &self.running {
-            Running::Real(real) => real.traffic_port(),
-            Running::StandIn(standin) => standin.traffic_port(),
-        }
-    }
 }
 
 /// Options with which the driver sends nothing but the login.
@@ -212,16 +216,17 @@ fn plain_opts(port: u16, user: &str, password: &str) -> OptsBuilder {
         .pass(Some(password))
 }
 
-/// The real binary, unless there is none or the stand-in is asked for.
-fn program() -> Option<PathBuf> {
+/// The real binary, or why there is none.
+fn program() -> Result<PathBuf, &'static str> {
     if std::env::var("CAUSEWAY_PROXYSQL").is_ok_and(|choice| choice == "standin") {
-        return None;
+        return Err("CAUSEWAY_PROXYSQL asks for it");
     }
-    if let Some(program) = std::env::var_os("PROXYSQL_BIN") {
-        return Some(program.into());
+    if let Some(program) = std::env::var_os("PROXYSQL_BIN").filter(|path| !path.is_empty()) {
+        return Ok(program.into());
     }
-    let path = std::env::var_os("PATH")?;
+    let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path)
         .map(|folder| folder.join("proxysql"))
         .find(|program| program.is_file())
+        .ok_or("no PROXYSQL_BIN, none on PATH")
 }

@@ -10,7 +10,7 @@ use super::{
     backend::{Backend, BackendError},
     hosts::{Counts, Key, Status},
     rules::{Hint, digest},
-    session::Session,
+    session::{Session, lost},
     wire::SqlError,
 };
 
@@ -63,6 +63,10 @@ impl Session {
     /// A backend for the query, and whether it is a new one.
     pub(super) async fn acquire(&mut self, plan: &Plan) -> Result<(Backend, bool), SqlError> {
         if let Some(backend) = self.held.remove(&plan.hostgroup) {
+            if self.shared.state.lock().hosts.ends(&backend.key) {
+                self.drop_backend(&backend, true);
+                return Err(lost());
+            }
             self.count(&backend.key, |counts| counts.queries += 1);
             return Ok((backend, false));
         }
@@ -109,7 +113,7 @@ impl Session {
             match self.connect(key.clone()).await {
                 Ok(backend) => return Ok((backend, true)),
                 Err(BackendError::Refused(error)) => return Err(error),
-                Err(BackendError::Gone | BackendError::Client(_)) => {
+                Err(_) => {
                     self.count(&key, |counts| counts.failed += 1);
                     refused.insert(key);
                 }

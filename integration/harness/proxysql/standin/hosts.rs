@@ -58,10 +58,19 @@ pub(super) struct Host {
     pub(super) gtid_port: u16,
     pub(super) weight: u32,
     pub(super) max_replication_lag: u32,
+    /// As the monitor last saw it.
+    pub(super) lag: Option<u32>,
     /// Columns that are only kept: compression, max_connections, use_ssl, max_latency_ms.
     pub(super) kept: [i64; 4],
     pub(super) comment: String,
     pub(super) counts: Counts,
+}
+
+impl Host {
+    fn is_late(&self) -> bool {
+        let late = self.lag.is_some_and(|lag| lag > self.max_replication_lag);
+        self.max_replication_lag > 0 && late
+    }
 }
 
 /// What `stats_mysql_connection_pool` counts.
@@ -97,10 +106,15 @@ impl Hosts {
                 host.status = Status::OfflineHard;
             }
         }
-        for (key, row) in rows {
-            let counts = self.0.get(&key).map(|host| host.counts);
-            let counts = counts.unwrap_or_default();
-            self.0.insert(key, Host { counts, ..row });
+        for (key, mut row) in rows {
+            if let Some(host) = self.0.get(&key) {
+                (row.counts, row.lag) = (host.counts, host.lag);
+                let lags = host.status == Status::ReplicationLag;
+                if lags && row.status == Status::Online && row.is_late() {
+                    row.status = Status::ReplicationLag;
+                }
+            }
+            self.0.insert(key, row);
         }
         self.purge();
     }
@@ -168,12 +182,18 @@ impl Hosts {
         let Some((host, lag)) = self.0.get_mut(key).zip(lag) else {
             return;
         };
-        let late = host.max_replication_lag > 0 && lag > host.max_replication_lag;
-        match host.status {
-            Status::Online if late => host.status = Status::ReplicationLag,
-            Status::ReplicationLag if !late => host.status = Status::Online,
+        host.lag = Some(lag);
+        match (host.status, host.is_late()) {
+            (Status::Online, true) => host.status = Status::ReplicationLag,
+            (Status::ReplicationLag, false) => host.status = Status::Online,
             _ => {}
         }
+    }
+
+    /// Whether what runs on a server must end: it is gone, or too late.
+    pub(super) fn ends(&self, key: &Key) -> bool {
+        let host = self.0.get(key);
+        host.is_none_or(|host| matches!(host.status, Status::OfflineHard | Status::ReplicationLag))
     }
 
     fn has(&self, key: &Key) -> bool {

@@ -14,8 +14,6 @@
 //!   likewise: the monitor knows read_only and lag, no pings, no connects.
 //! - No backend is shunned by itself for its errors; a refused one is passed
 //!   over by the query that met it. A backend that hangs, hangs its session.
-//! - A row that goes (OFFLINE_HARD, removed, lag) does not end what it is doing;
-//!   what ProxySQL would end and run again elsewhere finishes here.
 //! - No connection pool: backends belong to their client's session, and
 //!   `max_connections` and `max_latency_ms` are only kept.
 //! - No TLS, compression, caching, mirroring, rewriting, `COM_CHANGE_USER`,
@@ -25,11 +23,12 @@
 //!   flagOUT and apply.
 //! - None of 2.7.1's three ways to die: it neither deadlocks at LOAD, nor ends
 //!   at a long feed line (it says so and drops the feed), nor misreads `min_gtid`.
-//! - In 2.7.1 a session whose first query in a hostgroup ended at a gate stays
-//!   shut out by later gates there until an ungated query has been through.
-//!   Here each gate is asked anew.
-//! - Lag is read with `SHOW REPLICA STATUS`; 2.7.1 knows `SHOW SLAVE STATUS` only,
-//!   which MySQL 8.4 and later refuse, so that it sees no lag there.
+//! - In 2.7.1 a session that met 9001 at a gate gets no new connection to that
+//!   hostgroup for a gated query, only one that the pool has free; a query
+//!   without a gate makes one. Here each gate is asked anew.
+//! - Without a heartbeat table lag is read with `SHOW REPLICA STATUS`. 2.7.1 knows
+//!   `SHOW SLAVE STATUS` only, which MySQL 8.4 and later refuse, so that it sees
+//!   no lag there.
 
 mod admin;
 mod backend;
@@ -38,11 +37,13 @@ mod command;
 mod feed;
 mod feed_set;
 mod hosts;
+mod login;
 mod monitor;
 mod rules;
 mod schema;
 mod session;
 mod state;
+mod statement;
 mod store;
 mod wire;
 
@@ -61,6 +62,9 @@ use tokio::{
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use self::{state::State, store::Answer, wire::SqlError};
+
+/// How soon work on a server that is gone is ended.
+const LOOK_EACH: Duration = Duration::from_millis(5);
 
 /// A running stand-in. It ends when this is dropped, or its runtime.
 #[derive(Debug)]
@@ -156,6 +160,13 @@ impl Shared {
             self.loaded.notify_one();
         }
         answer
+    }
+
+    /// Returns when work on this server must end.
+    async fn ended(self: &Arc<Self>, key: hosts::Key) {
+        while !self.state.lock().hosts.ends(&key) {
+            tokio::time::sleep(LOOK_EACH).await;
+        }
     }
 
     fn millis(&self, variable: &str) -> Duration {

@@ -9,10 +9,13 @@ use std::{collections::HashMap, sync::Arc, time::Duration};
 use futures_util::future::join_all;
 use mysql_async::{Conn, OptsBuilder, Row, prelude::*};
 
-use super::{Shared, hosts::Status};
+use super::{Shared, hosts::Status, state::State};
 
 /// How long one answer may take.
 const ANSWER_WITHIN: Duration = Duration::from_millis(800);
+
+/// How soon a changed interval takes effect.
+const SLICE: Duration = Duration::from_millis(20);
 
 type Address = (String, u16);
 
@@ -65,12 +68,20 @@ fn opts(shared: &Shared, (host, port): &Address) -> OptsBuilder {
         .pass(Some(state.variable("mysql-monitor_password")))
 }
 
+/// Rests for an interval, which may change meanwhile.
+async fn rest(shared: &Shared, interval: &str) {
+    let mut rested = Duration::ZERO;
+    while rested < shared.millis(interval) {
+        tokio::time::sleep(SLICE).await;
+        rested += SLICE;
+    }
+}
+
 /// Looks at `read_only` of the servers in pairs of hostgroups, again and again.
 pub(super) async fn watch_read_only(shared: Arc<Shared>) {
     let mut connections = Connections::default();
     loop {
-        let pause = shared.millis("mysql-monitor_read_only_interval");
-        tokio::time::sleep(pause).await;
+        rest(&shared, "mysql-monitor_read_only_interval").await;
         if !shared.state.lock().is_on("mysql-monitor_enabled") {
             continue;
         }
@@ -102,38 +113,51 @@ fn expression(check: &str) -> String {
 pub(super) async fn watch_lag(shared: Arc<Shared>) {
     let mut connections = Connections::default();
     loop {
-        let pause = shared.millis("mysql-monitor_replication_lag_interval");
-        tokio::time::sleep(pause).await;
-        let (rows, when_null) = {
+        rest(&shared, "mysql-monitor_replication_lag_interval").await;
+        let (rows, when_null, question) = {
             let state = shared.state.lock();
             let judged = state.hosts.0.iter().filter(|(_, host)| {
                 host.max_replication_lag > 0
                     && !matches!(host.status, Status::OfflineSoft | Status::OfflineHard)
             });
             let rows: Vec<_> = judged.map(|(key, _)| key.clone()).collect();
-            (
-                rows,
-                state
-                    .variable("mysql-monitor_slave_lag_when_null")
-                    .parse()
-                    .ok(),
-            )
+            let when_null = state.variable("mysql-monitor_slave_lag_when_null");
+            (rows, when_null.parse().ok(), lag_question(&state))
         };
         let mut hosts: Vec<_> = rows
             .iter()
             .map(|(_, name, port)| (name.clone(), *port))
             .collect();
         hosts.dedup();
-        let questions = hosts.into_iter().map(|host| (host, "SHOW REPLICA STATUS"));
+        let questions = hosts.into_iter().map(|host| (host, question.as_str()));
         let answers = connections.ask(&shared, questions).await;
         for ((name, port), row) in answers {
             // A server without this row replicates from nobody.
             let Some(row) = row else { continue };
-            let lag = row.get::<Option<u32>, _>("Seconds_Behind_Source").flatten();
+            let lag = row.get_opt::<Option<u32>, _>(lag_column(&row));
+            let lag = lag.and_then(Result::ok).flatten();
             let mut state = shared.state.lock();
             for key in rows.iter().filter(|key| key.1 == name && key.2 == port) {
                 state.hosts.judge_lag(key, lag.or(when_null));
             }
         }
     }
+}
+
+fn lag_question(state: &State) -> String {
+    match state.variable("mysql-monitor_replication_lag_use_percona_heartbeat") {
+        "" => "SHOW REPLICA STATUS".to_owned(),
+        table => format!(
+            "SELECT MAX(ROUND(TIMESTAMPDIFF(MICROSECOND, ts, SYSDATE(6)) / 1000000)) FROM {table}"
+        ),
+    }
+}
+
+/// The status of a replica has its column's name, the heartbeat's answer is one column.
+fn lag_column(row: &Row) -> usize {
+    let columns = row.columns_ref();
+    let named = columns
+        .iter()
+        .position(|column| column.name_ref() == b"Seconds_Behind_Source");
+    named.unwrap_or(0)
 }

@@ -124,7 +124,7 @@ CREATE TABLE stats_mysql_gtid_executed (hostname VARCHAR NOT NULL,
     port INT NOT NULL DEFAULT 3306, gtid_executed VARCHAR, events INT NOT NULL);";
 
 /// The variables that have an effect here, or that a controller reads.
-pub(super) const VARIABLES: [(&str, &str); 19] = [
+pub(super) const VARIABLES: [(&str, &str); 20] = [
     ("admin-admin_credentials", "admin:admin"),
     ("admin-hash_passwords", "true"),
     ("admin-refresh_interval", "2000"),
@@ -137,6 +137,7 @@ pub(super) const VARIABLES: [(&str, &str); 19] = [
     ("mysql-monitor_password", "monitor"),
     ("mysql-monitor_read_only_interval", "1500"),
     ("mysql-monitor_replication_lag_interval", "10000"),
+    ("mysql-monitor_replication_lag_use_percona_heartbeat", ""),
     ("mysql-monitor_slave_lag_when_null", "60"),
     ("mysql-monitor_username", "monitor"),
     ("mysql-monitor_writer_is_also_reader", "true"),

@@ -11,6 +11,7 @@ use super::{
     choose::Plan,
     hosts::Key,
     rules::{User, digest},
+    statement::{Statement, statement_id},
     wire::{Client, SqlError, Wire},
 };
 
@@ -45,15 +46,6 @@ pub(super) struct Session {
     sets: Vec<String>,
     statements: HashMap<u32, Statement>,
     statements_made: u32,
-}
-
-/// A prepared statement, which a backend gets when it first runs there.
-#[derive(Clone, Debug)]
-struct Statement {
-    sql: String,
-    params: u16,
-    /// The parameters' types, which a client sends only the first time.
-    types: Vec<u8>,
 }
 
 /// What a backend is to do.
@@ -188,8 +180,9 @@ impl Session {
         }
     }
 
-    /// Finds a backend and lets it work. `None` when the client got an error
-    /// of the stand-in's own.
+    /// Finds a backend and lets it work, and another one if the first goes
+    /// before it has begun to answer. `None` when the client got an error of the
+    /// stand-in's own.
     async fn work(&mut self, sql: &str, work: Work<'_>) -> io::Result<Option<Outcome>> {
         let plan = Plan::of(self, sql);
         loop {
@@ -200,9 +193,14 @@ impl Session {
                     return Ok(None);
                 }
             };
-            let was_held = backend.pinned || backend.in_transaction;
             let mut begun = false;
-            match self.do_work(&mut backend, work, &mut begun).await {
+            let shared = Arc::clone(&self.shared);
+            let ended = shared.ended(backend.key.clone());
+            let done = tokio::select! {
+                done = self.do_work(&mut backend, work, &mut begun) => done,
+                () = ended => Err(BackendError::Ended),
+            };
+            let error = match done {
                 Ok(outcome) => {
                     if let Some(gtid) = &outcome.gtid {
                         self.gtids.insert(plan.hostgroup, gtid.clone());
@@ -210,30 +208,26 @@ impl Session {
                     self.give_back(backend, sql);
                     return Ok(Some(outcome));
                 }
-                Err(BackendError::Client(error)) => {
-                    self.drop_backend(&backend, true);
-                    return Err(error);
-                }
-                // It had died while it waited: another one, as if nothing had been.
-                Err(BackendError::Gone) if !is_new && !was_held && !begun => {
-                    self.drop_backend(&backend, true);
-                }
-                Err(BackendError::Gone) if begun => {
-                    self.drop_backend(&backend, true);
-                    return Err(io::ErrorKind::ConnectionAborted.into());
-                }
-                Err(BackendError::Gone) => {
-                    self.drop_backend(&backend, true);
-                    let lost = "Lost connection to server during query";
-                    self.wire.error(&SqlError::new(2013, "HY000", lost)).await?;
-                    return Ok(None);
-                }
                 Err(BackendError::Refused(error)) => {
                     self.give_back(backend, sql);
                     self.wire.error(&error).await?;
                     return Ok(None);
                 }
+                Err(error) => error,
+            };
+            self.drop_backend(&backend, true);
+            if !may_repeat(&error, &backend, is_new) || begun {
+                return self.give_up(error, begun).await.map(|()| None);
             }
+        }
+    }
+
+    /// Tells the client that its work is lost, where that can still be told.
+    async fn give_up(&mut self, error: BackendError, begun: bool) -> io::Result<()> {
+        match error {
+            BackendError::Client(error) => Err(error),
+            _ if begun => Err(io::ErrorKind::ConnectionAborted.into()),
+            _ => self.wire.error(&lost()).await,
         }
     }
 
@@ -248,9 +242,9 @@ impl Session {
             wire: Some(&mut self.wire),
             capabilities: self.client.capabilities,
             statement: self.statements_made,
-            begun: false,
+            begun: Some(begun),
         };
-        let result = match work {
+        match work {
             Work::Pass(packet) => backend.ask(packet, &mut sink).await,
             Work::Prepare(packet) => {
                 let result = backend.prepare(packet, &mut sink).await;
@@ -269,9 +263,7 @@ impl Session {
                 let statement = self.statements.get(&id).expect("it was looked up");
                 statement.run_on(backend, id, packet, &mut sink).await
             }
-        };
-        *begun = sink.begun;
-        result
+        }
     }
 
     /// Gives a backend what the session has set meanwhile.
@@ -305,53 +297,18 @@ impl Session {
     }
 }
 
-impl Statement {
-    /// Remembers the types, if the client sends them with this execution.
-    fn note_types(&mut self, packet: &[u8]) {
-        let at = self.types_at();
-        let length = usize::from(self.params) * 2;
-        if packet.get(at) == Some(&1)
-            && let Some(types) = packet.get(at + 1..at + 1 + length)
-        {
-            self.types = types.to_vec();
-        }
-    }
-
-    async fn run_on(
-        &self,
-        backend: &mut Backend,
-        id: u32,
-        packet: &[u8],
-        sink: &mut Sink<'_>,
-    ) -> Result<Outcome, BackendError> {
-        if !backend.statements.contains_key(&id) {
-            let command = [&[PREPARE], self.sql.as_bytes()].concat();
-            let outcome = backend.prepare(&command, &mut Sink::nowhere()).await?;
-            let Some((own, _)) = outcome.prepared else {
-                let text = "the statement cannot be prepared on this server";
-                return Err(BackendError::Refused(SqlError::new(1105, "HY000", text)));
-            };
-            backend.statements.insert(id, (own, false));
-        }
-        let (own, bound) = backend.statements.get_mut(&id).expect("it is there by now");
-        let mut command = packet.to_vec();
-        command[1..5].copy_from_slice(&own.to_le_bytes());
-        let at = self.types_at();
-        if self.params > 0 && !*bound && command.get(at) == Some(&0) {
-            command[at] = 1;
-            command.splice(at + 1..at + 1, self.types.iter().copied());
-        }
-        *bound = true;
-        backend.ask(&command, sink).await
-    }
-
-    /// Where an execution says whether types follow: after the command, the id,
-    /// flags, the count of iterations and a bit for each NULL.
-    fn types_at(&self) -> usize {
-        1 + 4 + 1 + 4 + usize::from(self.params).div_ceil(8)
+/// Whether other work may take the place of what failed: not in a transaction,
+/// and of broken connections only those that had been kept.
+fn may_repeat(error: &BackendError, backend: &Backend, is_new: bool) -> bool {
+    let free = !backend.pinned && !backend.in_transaction;
+    match error {
+        BackendError::Ended => free,
+        BackendError::Gone => free && !is_new,
+        BackendError::Refused(_) | BackendError::Client(_) => false,
     }
 }
 
-fn statement_id(bytes: &[u8]) -> Option<u32> {
-    Some(u32::from_le_bytes(*bytes.first_chunk()?))
+/// The error of work that was lost with its server.
+pub(super) fn lost() -> SqlError {
+    SqlError::new(2013, "HY000", "Lost connection to server during query")
 }

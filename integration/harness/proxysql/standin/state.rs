@@ -112,6 +112,8 @@ impl State {
         let Command { module, from, to } = command;
         if module == Module::Servers && (from == Layer::Runtime || to == Layer::Runtime) {
             self.move_servers(to)?;
+        } else if module == Module::Users && to == Layer::Runtime {
+            self.store.load_users()?;
         } else {
             self.store.copy(module, from, to)?;
         }

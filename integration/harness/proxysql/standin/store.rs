@@ -96,6 +96,22 @@ impl Store {
         Ok(())
     }
 
+    /// Loads the active users: each is one row for clients and one for servers.
+    pub(super) fn load_users(&self) -> rusqlite::Result<()> {
+        self.change("DELETE FROM runtime_mysql_users", ())?;
+        for (backend, frontend) in [(0, 1), (1, 0)] {
+            self.change(
+                "INSERT INTO runtime_mysql_users SELECT username, password, active, use_ssl,
+                 default_hostgroup, default_schema, schema_locked, transaction_persistent,
+                 fast_forward, ?1, ?2, max_connections, attributes, comment
+                 FROM mysql_users WHERE active = 1 AND (backend = ?1 OR frontend = ?2)
+                 GROUP BY username",
+                (backend, frontend),
+            )?;
+        }
+        Ok(())
+    }
+
     /// A number that changes with the content of these tables.
     pub(super) fn checksum(&self, tables: &[String], condition: &str) -> rusqlite::Result<String> {
         let mut hasher = DefaultHasher::new();
@@ -125,6 +141,7 @@ impl Store {
                 gtid_port: row.get(3)?,
                 weight: row.get(5)?,
                 max_replication_lag: row.get(8)?,
+                lag: None,
                 kept: [row.get(6)?, row.get(7)?, row.get(9)?, row.get(10)?],
                 comment: row.get(11)?,
                 counts: Counts::default(),
