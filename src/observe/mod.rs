@@ -38,7 +38,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::clock;
-use crate::fleet::{Event, Fault, Identity, ServerIx, ServerSpec};
+use crate::fleet::{Event, Fault, FleetView, Identity, ServerIx, ServerSpec};
 
 /// How hard to look.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -90,9 +90,9 @@ pub fn start(
     for target in targets(specs, login, settings, &hub) {
         look_at(tasks, stop, &target);
         for _ in 0..settings.barriers.max(1) {
-            spawn(tasks, stop, target.clone(), lane::barriers);
+            spawn(tasks, stop, target.clone(), Turn::Later, lane::barriers);
         }
-        spawn(tasks, stop, target, fence::serve);
+        spawn(tasks, stop, target, Turn::Later, fence::serve);
     }
     hub
 }
@@ -114,8 +114,8 @@ pub fn watch(
 }
 
 fn look_at(tasks: &TaskTracker, stop: &CancellationToken, target: &Target) {
-    spawn(tasks, stop, target.clone(), lane::pump);
-    spawn(tasks, stop, target.clone(), poll::serve);
+    spawn(tasks, stop, target.clone(), Turn::First, lane::pump);
+    spawn(tasks, stop, target.clone(), Turn::First, poll::serve);
 }
 
 fn targets(
@@ -144,9 +144,35 @@ pub(crate) struct Target {
     pub(crate) hub: Arc<Hub>,
 }
 
+/// When a connection may be made. A server that has no room for all of them must
+/// not refuse the two without which nothing is known of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Turn {
+    First,
+    /// Once the server is known.
+    Later,
+}
+
+impl Turn {
+    async fn comes(self, target: &Target) {
+        let known = |view: &FleetView| {
+            let server = view.server(target.ix);
+            server.executed().is_some() && server.status().is_some()
+        };
+        loop {
+            let view = Arc::clone(&target.hub.view());
+            if self == Self::First || known(&view) {
+                return;
+            }
+            let again = clock::now().plus(target.settings.status_interval);
+            target.hub.wait_for_change(&view, again).await;
+        }
+    }
+}
+
 /// Keeps one connection for good: connects, runs its task until that ends, and
 /// starts again. A panic counts as an error of the connection and stays in here.
-fn spawn<F, R>(tasks: &TaskTracker, stop: &CancellationToken, target: Target, run: F)
+fn spawn<F, R>(tasks: &TaskTracker, stop: &CancellationToken, target: Target, turn: Turn, run: F)
 where
     F: Fn(Target, Conn, Identity) -> R + Clone + Send + 'static,
     R: Future<Output = Fault> + Send + 'static,
@@ -155,6 +181,10 @@ where
     tasks.spawn(async move {
         let mut backoff = backoff::Backoff::default();
         loop {
+            tokio::select! {
+                () = turn.comes(&target) => {}
+                () = stop.cancelled() => return,
+            }
             let started = clock::now();
             let mut life = tokio::spawn(one_life(target.clone(), run.clone()));
             let ended = tokio::select! {
