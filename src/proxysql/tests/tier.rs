@@ -448,10 +448,10 @@ proptest! {
             }
             let members = tier.update(&view, at(ms));
             check_members(&view, &spec, &members, at(ms));
-            for server in 1..4 {
-                let (was, is) = (before.contains(&ix(server)), members.within.contains(&ix(server)));
-                if was != is {
-                    changes[server].push(ms);
+            for (server, changes) in changes.iter_mut().enumerate() {
+                let is = members.within.contains(&ix(server));
+                if is != before.contains(&ix(server)) {
+                    changes.push(ms);
                     entries.extend(is.then_some(ms));
                 }
             }
