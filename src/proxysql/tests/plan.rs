@@ -306,6 +306,15 @@ fn what_a_monitor_moved_away_is_not_brought_back() {
         );
     }
     check("10>20\n 20 db2 | | OFFLINE_HARD | on", "");
+    // A row that only still shows is no place to have moved to.
+    check(
+        "10>20
+         10 db3 | ONLINE |              |
+         20 db3 |        | OFFLINE_HARD |
+         21 db2 | ONLINE | =            | off",
+        "wanted 21 db2: status 'ONLINE' -> 'OFFLINE_SOFT'
+         staged hostgroup 10 db3:3306: added in mysql_servers",
+    );
 }
 
 #[test]
