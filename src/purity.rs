@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-const PURE: [&str; 8] = [
+const PURE: [&str; 16] = [
     "gtid",
     "fleet",
     "session",
@@ -12,13 +12,22 @@ const PURE: [&str; 8] = [
     "feed/session.rs",
     "requirement.rs",
     "moment.rs",
+    "proxysql/tier.rs",
+    "proxysql/want.rs",
+    "proxysql/plan.rs",
+    "proxysql/follow.rs",
+    "proxysql/rows.rs",
+    "proxysql/by_hand.rs",
+    "proxysql/statement.rs",
+    "proxysql/version.rs",
 ];
 
-const FORBIDDEN: [&str; 14] = [
+const FORBIDDEN: [&str; 18] = [
     "tokio",
     "async ",
     ".await",
-    "mysql_",
+    "mysql_async",
+    "mysql_common",
     "mysql::",
     "crate::observe",
     "crate::api",
@@ -26,6 +35,9 @@ const FORBIDDEN: [&str; 14] = [
     "crate::config",
     "crate::cli",
     "crate::clock",
+    "super::admin",
+    "super::controller",
+    "super::read::",
     "Instant::now",
     "SystemTime",
     "rand::",
@@ -71,7 +83,7 @@ fn the_core_does_no_io_reads_no_clock_and_knows_no_edge() {
     for part in PURE {
         sources(&root.join(part), &mut files);
     }
-    assert!(files.len() > 20, "the core has moved: {files:?}");
+    assert!(files.len() > 28, "the core has moved: {files:?}");
     for file in files {
         let text = fs::read_to_string(&file).expect("a readable file");
         let offences = offences(&text);

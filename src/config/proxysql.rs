@@ -16,6 +16,11 @@ const INSTANCES_MAX: usize = 64;
 const TIERS_MAX: usize = 64;
 /// The least bound on staleness that the observation can tell.
 const BOUND_MIN: Duration = Duration::from_millis(10);
+/// The least threshold for coming back, half the least bound: a third of it is
+/// how often the source is looked at.
+const ENTER_MIN: Duration = Duration::from_millis(5);
+/// The longest span that anything here may take: a year.
+const SPAN_MAX: Duration = Duration::from_secs(365 * 86_400);
 /// The source is looked at this many times within the least bound, so that an
 /// idle fleet does not look stale.
 const LOOKS_PER_BOUND: u32 = 3;
@@ -24,7 +29,7 @@ const LOOKS_PER_BOUND: u32 = 3;
 const GUARD_FACTOR: u32 = 10;
 const GUARD_MIN: Duration = Duration::from_secs(60);
 /// Largest `max_replication_lag` of ProxySQL, in seconds.
-const GUARD_MAX_S: u64 = 126_144_000;
+const GUARD_MAX_S: u32 = 126_144_000;
 /// Longest name of a lock in MySQL.
 const LOCK_NAME_MAX: usize = 64;
 /// Between two LOADs there is at least this.
@@ -43,7 +48,8 @@ pub(super) fn resolve(
         env,
     )?;
     let instances = instances(raw.instances, &raw.user, &password.unwrap_or_default())?;
-    positive("proxysql.interval", raw.interval)?;
+    span("proxysql.interval", raw.interval)?;
+    span("proxysql.load_interval_min", raw.load_interval_min)?;
     if raw.load_interval_min < LOAD_INTERVAL_FLOOR {
         return Err(value(
             "proxysql.load_interval_min",
@@ -91,6 +97,9 @@ fn instances(
     }
     let (mut names, mut addresses) = (HashSet::new(), HashSet::new());
     for instance in &raw {
+        if instance.name.is_empty() {
+            return Err(value("proxysql.instances.name", "is empty"));
+        }
         if crate::fleet::split_address(&instance.address).is_none() {
             let problem = format!(
                 "{:?} of {} is not host:port",
@@ -122,26 +131,14 @@ fn tier(raw: &raw::Tier) -> Result<TierSpec, ConfigError> {
         let problem = format!("of hostgroup {} must be 10ms or longer", raw.hostgroup);
         return Err(value(&key("max_staleness"), &problem));
     }
+    span(&key("max_staleness"), raw.max_staleness)?;
+    span(&key("dwell"), raw.dwell)?;
     let enter = raw.enter.unwrap_or(raw.max_staleness / 2);
-    if enter > raw.max_staleness || enter.is_zero() {
-        let problem = "must be longer than 0 and at most max_staleness";
+    if enter > raw.max_staleness || enter < ENTER_MIN {
+        let problem = "must be 5ms or longer and at most max_staleness";
         return Err(value(&key("enter"), problem));
     }
-    positive(&key("dwell"), raw.dwell)?;
-    let guard = raw
-        .max_replication_lag
-        .unwrap_or((raw.max_staleness * GUARD_FACTOR).max(GUARD_MIN));
-    if guard.as_secs() > GUARD_MAX_S {
-        return Err(value(
-            &key("max_replication_lag"),
-            "is longer than ProxySQL accepts",
-        ));
-    }
-    if !guard.is_zero() && guard <= raw.max_staleness {
-        let problem = "must be 0 or longer than max_staleness: it is the coarse guard for the \
-                       time when Causeway is gone";
-        return Err(value(&key("max_replication_lag"), problem));
-    }
+    let guard = guard(raw)?;
     if raw.changes_per_minute_max == 0 {
         return Err(value(&key("changes_per_minute_max"), "must be at least 1"));
     }
@@ -153,8 +150,36 @@ fn tier(raw: &raw::Tier) -> Result<TierSpec, ConfigError> {
         min_readers: raw.min_readers,
         last_resort: raw.last_resort,
         changes_per_minute_max: raw.changes_per_minute_max,
-        max_replication_lag: u32::try_from(guard.as_secs()).unwrap_or(u32::MAX),
+        max_replication_lag: guard,
     })
+}
+
+/// `max_replication_lag` in ProxySQL's whole seconds, rounded up: rounded down it
+/// could be tighter than the bound, or never.
+fn guard(raw: &raw::Tier) -> Result<u32, ConfigError> {
+    let key = "proxysql.tier.max_replication_lag";
+    let longest = Duration::from_secs(GUARD_MAX_S.into());
+    let usual = (raw.max_staleness * GUARD_FACTOR).clamp(GUARD_MIN, longest);
+    let guard = raw.max_replication_lag.unwrap_or(usual);
+    if !guard.is_zero() && guard <= raw.max_staleness {
+        let problem = "must be 0 or longer than max_staleness: it is the coarse guard for the \
+                       time when Causeway is gone";
+        return Err(value(key, problem));
+    }
+    let seconds = guard.as_secs() + u64::from(guard.subsec_nanos() > 0);
+    u32::try_from(seconds)
+        .ok()
+        .filter(|seconds| *seconds <= GUARD_MAX_S)
+        .ok_or_else(|| value(key, "is longer than ProxySQL accepts"))
+}
+
+/// A span that can be computed with.
+fn span(key: &str, span: Duration) -> Result<(), ConfigError> {
+    positive(key, span)?;
+    if span > SPAN_MAX {
+        return Err(value(key, "must be at most a year"));
+    }
+    Ok(())
 }
 
 fn without_overlap(managed: &Managed, servers: usize) -> Result<(), ConfigError> {
@@ -189,3 +214,6 @@ fn without_overlap(managed: &Managed, servers: usize) -> Result<(), ConfigError>
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests;

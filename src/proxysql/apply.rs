@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 
 use super::admin::{Admin, AdminError};
-use super::plan::{Plan, plan};
+use super::plan::{Plan, Scope, plan};
 use super::read::{glance, snapshot};
-use super::rows::{Key, Snapshot};
+use super::rows::Snapshot;
 use super::statement;
 use super::want::Want;
 
@@ -27,7 +27,7 @@ pub(crate) async fn apply(
     admin: &mut Admin,
     seen: &Snapshot,
     wants: &[Want],
-    respected: &BTreeSet<Key>,
+    scope: &Scope,
     todo: &Plan,
     may_load: impl Fn() -> bool,
 ) -> Result<Applied, AdminError> {
@@ -41,7 +41,7 @@ pub(crate) async fn apply(
     }
     admin.run(statement::LOAD).await?;
     let after = Box::new(snapshot(admin).await?);
-    let left = plan(&after, wants, respected);
+    let left = plan(&after, wants, scope);
     Ok(if left.is_empty() {
         Applied::Verified(after)
     } else {

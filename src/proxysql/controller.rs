@@ -91,6 +91,8 @@ pub enum Held {
     Staged(Vec<String>),
     /// Another node of the ProxySQL Cluster is written to.
     Cluster(String),
+    /// A tier was put on a hostgroup that takes writes.
+    WriterTier(u32),
 }
 
 impl Held {
@@ -102,11 +104,19 @@ impl Held {
             Self::Gated(_) => "gated",
             Self::Staged(_) => "staged",
             Self::Cluster(_) => "cluster",
+            Self::WriterTier(_) => "writer_tier",
         }
     }
 
     /// All the names.
-    pub const KINDS: [&'static str; 5] = ["plan_only", "no_lease", "gated", "staged", "cluster"];
+    pub const KINDS: [&'static str; 6] = [
+        "plan_only",
+        "no_lease",
+        "gated",
+        "staged",
+        "cluster",
+        "writer_tier",
+    ];
 }
 
 impl std::fmt::Display for Held {
@@ -124,6 +134,11 @@ impl std::fmt::Display for Held {
                 "somebody prepares a change in mysql_servers, which a LOAD would bring into \
                  force ({}): LOAD it, or SAVE MYSQL SERVERS TO MEMORY to withdraw it",
                 rows.join("; ")
+            ),
+            Self::WriterTier(hostgroup) => write!(
+                f,
+                "hostgroup {hostgroup} is a tier, and takes writes: a tier must be a reader \
+                 hostgroup, or one of its own"
             ),
             Self::Cluster(writer) => write!(f, "{writer} of the same cluster is written to"),
         }
@@ -225,6 +240,10 @@ impl Controller {
     /// The hostgroups that reads can be sent to by a comment.
     pub fn hints(&self) -> &Arc<Hints> {
         &self.hints
+    }
+
+    pub(super) fn managed_hostgroups(&self) -> BTreeSet<u32> {
+        self.settings.managed.hostgroups(self.addresses.len())
     }
 
     /// What each tier offers now, in the order of the settings.

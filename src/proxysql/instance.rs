@@ -12,10 +12,10 @@ use super::admin::{Admin, AdminError};
 use super::apply::{Applied, apply, save};
 use super::by_hand::{self, Known};
 use super::controller::{ByHand, Controller, Held, InstanceStats, Mode};
-use super::plan::{Plan, plan};
+use super::plan::{Plan, Scope, plan};
 use super::read::{count_gated, glance, snapshot};
-use super::rows::{Glance, Key, Snapshot};
-use super::want::Want;
+use super::rows::{Glance, Snapshot};
+use super::want::{Managed, Want};
 use crate::clock;
 use crate::moment::Moment;
 
@@ -24,6 +24,9 @@ const RETRY: Duration = Duration::from_secs(1);
 /// Between two looks at the count of gated queries, which costs the instance a
 /// global lock.
 const GATED_INTERVAL: Duration = Duration::from_secs(60);
+/// Everything is looked at this often, since a glance does not show what ProxySQL
+/// shuns and takes back by itself.
+const FULL_LOOK_INTERVAL: Duration = Duration::from_secs(5);
 /// With this many LOADs in the last minute, the next ones are a second apart.
 const LOADS_PER_MINUTE: usize = 60;
 const LOADS_SPAN: Duration = Duration::from_secs(60);
@@ -38,14 +41,20 @@ struct Memory {
     gated: Option<(Moment, u64)>,
     gated_seen: bool,
     known: Known,
-    respected: BTreeSet<Key>,
+    scope: Scope,
     last: Option<(u64, u64)>,
     logged: Option<String>,
 }
 
 /// Keeps the instance with this number in step, until `stop`.
 pub(super) async fn keep(controller: Arc<Controller>, number: usize, stop: CancellationToken) {
-    let mut memory = Memory::default();
+    let mut memory = Memory {
+        scope: Scope {
+            respected: BTreeSet::new(),
+            managed: controller.managed_hostgroups(),
+        },
+        ..Memory::default()
+    };
     let stats = &controller.stats[number];
     loop {
         let ended = tokio::select! {
@@ -96,6 +105,7 @@ async fn wait(
     again: Option<Moment>,
 ) -> Result<(), AdminError> {
     let interval = controller.settings.interval;
+    let full_look = clock::now().plus(FULL_LOOK_INTERVAL);
     loop {
         let next = clock::now().plus(interval);
         let until = again.map_or(next, |again| again.min(next));
@@ -105,7 +115,8 @@ async fn wait(
             () = controller.lease.changed.notified() => return Ok(()),
             () = tokio::time::sleep_until(clock::timer(until)) => {}
         }
-        if again.is_some() || glance(admin).await? != *seen {
+        let due = again.is_some() || clock::now() >= full_look;
+        if due || glance(admin).await? != *seen {
             return Ok(());
         }
     }
@@ -126,7 +137,7 @@ async fn step(
     memory.look_at_gating(admin, &mut snapshot).await?;
     memory.notice_restart(&snapshot, stats);
     notice_by_hand(controller, number, memory, &snapshot, wants);
-    let todo = plan(&snapshot, wants, &memory.respected);
+    let todo = plan(&snapshot, wants, &memory.scope);
     stats
         .pending
         .store(todo.changes.len() as u64, Ordering::Relaxed);
@@ -155,7 +166,6 @@ async fn step(
     Ok((seen, Some(again)))
 }
 
-#[expect(clippy::too_many_arguments, reason = "one step, split for length")]
 async fn carry_out(
     controller: &Controller,
     number: usize,
@@ -169,7 +179,7 @@ async fn carry_out(
     let started = clock::now();
     let may_load = || controller.lease.is_held(clock::now());
     memory.loads_at.push_back(started);
-    let applied = apply(admin, snapshot, wants, &memory.respected, todo, may_load).await?;
+    let applied = apply(admin, snapshot, wants, &memory.scope, todo, may_load).await?;
     let took = clock::now().since(started);
     let after = match applied {
         Applied::Overtaken => {
@@ -206,10 +216,7 @@ async fn carry_out(
     memory.known = Known::of(&after, wants);
     controller.saw_hints(number, &after.runtime);
     if todo.adds_rows && controller.settings.save_to_disk {
-        let managed = controller
-            .settings
-            .managed
-            .hostgroups(controller.addresses.len());
+        let managed = controller.managed_hostgroups();
         let owned = managed
             .into_iter()
             .filter(|hostgroup| !after.is_placed(*hostgroup));
@@ -230,14 +237,22 @@ fn held(controller: &Controller, number: usize, snapshot: &Snapshot, todo: &Plan
     if let Some(writer) = cluster_writer(controller, number, snapshot) {
         return Some(Held::Cluster(writer));
     }
-    if let Some(held) = refused(snapshot, todo) {
+    if let Some(held) = refused(snapshot, &controller.settings.managed, todo) {
         return Some(held);
     }
     (!controller.lease.is_held(clock::now())).then_some(Held::NoLease)
 }
 
 /// What speaks against a LOAD, whoever wants it.
-pub(super) fn refused(snapshot: &Snapshot, todo: &Plan) -> Option<Held> {
+pub(super) fn refused(snapshot: &Snapshot, managed: &Managed, todo: &Plan) -> Option<Held> {
+    let mut tiers = managed.tiers.iter().map(|tier| tier.hostgroup);
+    let takes_writes = |hostgroup: &u32| {
+        let placements = &mut snapshot.placements.iter();
+        placements.any(|placement| placement.holds(*hostgroup) && placement.reader != *hostgroup)
+    };
+    if let Some(hostgroup) = tiers.find(takes_writes) {
+        return Some(Held::WriterTier(hostgroup));
+    }
     if snapshot.version.load_can_deadlock() && snapshot.gating.in_use() {
         return Some(Held::Gated(snapshot.gating.to_string()));
     }
@@ -271,15 +286,16 @@ fn notice_by_hand(
         stats.by_hand.fetch_add(1, Ordering::Relaxed);
         tracing::warn!(instance, row = %key, "changed by hand in a managed hostgroup");
         if controller.settings.by_hand == ByHand::Respect {
-            memory.respected.insert(key);
+            memory.scope.respected.insert(key);
         }
     }
     memory
+        .scope
         .respected
         .retain(|key| !by_hand::as_wanted(snapshot, wants, key));
     stats
         .respected
-        .store(memory.respected.len() as u64, Ordering::Relaxed);
+        .store(memory.scope.respected.len() as u64, Ordering::Relaxed);
 }
 
 impl Memory {
@@ -310,7 +326,7 @@ impl Memory {
             stats.restarts.fetch_add(1, Ordering::Relaxed);
             tracing::warn!("ProxySQL was restarted: unsaved changes are gone");
             self.known = Known::default();
-            self.respected.clear();
+            self.scope.respected.clear();
             self.gated = None;
         }
         self.last = Some(now);

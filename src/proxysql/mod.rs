@@ -14,6 +14,7 @@ pub(crate) mod admin;
 pub(crate) mod apply;
 mod by_hand;
 pub mod controller;
+mod follow;
 pub mod hints;
 mod instance;
 mod lease;
@@ -22,6 +23,8 @@ pub mod plan;
 pub(crate) mod read;
 pub mod rows;
 mod statement;
+#[cfg(test)]
+pub(crate) mod testing;
 pub mod tier;
 pub mod version;
 pub mod want;

@@ -13,7 +13,7 @@ use super::apply::{Applied, apply, save};
 use super::controller::{Held, Settings, is_settled};
 use super::instance::refused;
 use super::lease::{self, Lease};
-use super::plan::{Plan, plan};
+use super::plan::{Plan, Scope, plan};
 use super::read::{count_gated, snapshot};
 use super::rows::{Address, Snapshot};
 use super::tier::Tier;
@@ -180,12 +180,12 @@ impl Once<'_> {
         let mut admin = Admin::connect(login).await?;
         for _ in 0..ATTEMPTS {
             let seen = look(&mut admin).await?;
-            outcome.plan = plan(&seen, self.wants, &BTreeSet::new());
+            outcome.plan = plan(&seen, self.wants, &self.scope());
             if outcome.plan.is_empty() {
                 outcome.applied = self.lease.is_some();
                 break;
             }
-            outcome.held = refused(&seen, &outcome.plan);
+            outcome.held = refused(&seen, &self.settings.managed, &outcome.plan);
             if *written_cluster && !seen.cluster.is_empty() {
                 outcome.held = Some(Held::Cluster("an earlier instance".to_owned()));
             }
@@ -201,6 +201,13 @@ impl Once<'_> {
         Ok(())
     }
 
+    fn scope(&self) -> Scope {
+        Scope {
+            respected: BTreeSet::new(),
+            managed: self.settings.managed.hostgroups(self.servers),
+        }
+    }
+
     /// True when it is done, one way or another; false when it was overtaken.
     async fn apply(
         &self,
@@ -209,8 +216,8 @@ impl Once<'_> {
         outcome: &mut Outcome,
     ) -> Result<bool, AdminError> {
         let may_load = || self.lease.is_some_and(|lease| lease.is_held(clock::now()));
-        let none = BTreeSet::new();
-        let applied = apply(admin, seen, self.wants, &none, &outcome.plan, may_load).await?;
+        let scope = self.scope();
+        let applied = apply(admin, seen, self.wants, &scope, &outcome.plan, may_load).await?;
         match applied {
             Applied::Overtaken => return Ok(false),
             Applied::Verified(after) => {

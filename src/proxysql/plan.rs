@@ -22,9 +22,13 @@ use std::collections::BTreeSet;
 
 use serde::Serialize;
 
-use super::rows::{Key, Row, Rows, Snapshot, Status};
+use super::follow::{self, follow_monitors};
+use super::rows::{Key, Row, Snapshot, Status};
 use super::statement;
-use super::want::{Create, Want};
+use super::want::{Create, WEIGHT_OWN, Want};
+
+/// The comment of rows that we made.
+pub(super) const MANAGED: &str = "managed by causeway";
 
 /// One row that is to change, in words and as a statement.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -78,30 +82,82 @@ impl Plan {
     pub fn is_empty(&self) -> bool {
         self.changes.is_empty()
     }
+
+    pub(super) fn push(&mut self, key: &Key, what: String, why: Why, statement: String) {
+        self.changes.push(Change {
+            hostgroup: key.hostgroup,
+            server: key.address.to_string(),
+            what,
+            why,
+            statement,
+        });
+    }
 }
 
-/// Works out the plan for one instance. Rows in `respected` were changed by hand
-/// and are left alone.
-pub fn plan(snapshot: &Snapshot, wants: &[Want], respected: &BTreeSet<Key>) -> Plan {
-    let wants: Vec<&Want> = wants
-        .iter()
-        .filter(|want| !respected.contains(&want.key))
-        .collect();
+/// What a plan needs to know beside the tables and the wants.
+#[derive(Clone, Debug, Default)]
+pub struct Scope {
+    /// Rows that somebody changed by hand, and that are left alone.
+    pub respected: BTreeSet<Key>,
+    /// The managed hostgroups, wanted or not just now.
+    pub managed: BTreeSet<u32>,
+}
+
+/// Works out the plan for one instance.
+pub fn plan(snapshot: &Snapshot, wants: &[Want], scope: &Scope) -> Plan {
+    let orphans = orphans(snapshot, wants, scope);
+    let ours = |want: &&Want| !scope.respected.contains(&want.key) && is_ours(snapshot, want);
+    let wants: Vec<&Want> = wants.iter().chain(&orphans).filter(ours).collect();
     if wants.iter().all(|want| in_force(snapshot, want)) {
         return Plan::default();
     }
-    let managed: BTreeSet<&Key> = wants.iter().map(|want| &want.key).collect();
+    let wanted: BTreeSet<&Key> = wants.iter().map(|want| &want.key).collect();
+    // In hostgroups of our own nobody else prepares anything: what differs there
+    // is left of a plan that was overtaken, or is respected.
+    let is_own =
+        |key: &Key| scope.managed.contains(&key.hostgroup) && !snapshot.is_placed(key.hostgroup);
     let mut plan = Plan::default();
-    follow_monitors(snapshot, &managed, &mut plan);
+    let skip = |key: &Key| wanted.contains(key) || is_own(key);
+    follow_monitors(snapshot, &skip, &mut plan);
     for want in wants {
         write(snapshot, want, &mut plan);
     }
     plan
 }
 
+/// Rows that we made for a server that is configured no more: nobody measures it,
+/// so it takes no work in hostgroups of which something is wanted.
+fn orphans(snapshot: &Snapshot, wants: &[Want], scope: &Scope) -> Vec<Want> {
+    let wanted: BTreeSet<&Key> = wants.iter().map(|want| &want.key).collect();
+    let active: BTreeSet<u32> = wants.iter().map(|want| want.key.hostgroup).collect();
+    let is_orphan = |(key, row): &(&Key, &Row)| {
+        row.comment == MANAGED
+            && scope.managed.contains(&key.hostgroup)
+            && active.contains(&key.hostgroup)
+            && !wanted.contains(key)
+    };
+    let off = |(key, _): (&Key, &Row)| Want {
+        key: key.clone(),
+        on: false,
+        weight: None,
+        lag_if_none: 0,
+        create: Create::Never,
+    };
+    snapshot.runtime.iter().filter(is_orphan).map(off).collect()
+}
+
+/// False where a monitor and the administrator decide who is in, and the server
+/// is not: what memory says of it is theirs.
+fn is_ours(snapshot: &Snapshot, want: &Want) -> bool {
+    let key = &want.key;
+    !snapshot.is_placed(key.hostgroup)
+        || snapshot.in_runtime(key).is_some()
+        || may_create(snapshot, want)
+}
+
 /// Nothing would be gained by a LOAD for this row.
 fn in_force(snapshot: &Snapshot, want: &Want) -> bool {
-    let Some(row) = snapshot.runtime.get(&want.key) else {
+    let Some(row) = snapshot.in_runtime(&want.key) else {
         return !may_create(snapshot, want);
     };
     let weight = want.weight.is_none_or(|weight| weight == row.weight);
@@ -115,9 +171,12 @@ fn status_in_force(snapshot: &Snapshot, want: &Want, row: &Row) -> bool {
         (true, Status::Online) => true,
         // ProxySQL itself shunned it, and will try it again by itself.
         (true, Status::Shunned) => memory == Some(Status::Online),
-        (false, status) => {
-            status == out(snapshot, want.key.hostgroup) || status == Status::OfflineHard
+        // What ProxySQL shunned by itself it also takes back by itself.
+        (false, Status::Shunned) => {
+            snapshot.is_placed(want.key.hostgroup) && memory == Some(Status::Shunned)
         }
+        (false, Status::OfflineHard) => true,
+        (false, status) => status == out(snapshot, want.key.hostgroup),
         (true, _) => false,
     }
 }
@@ -142,158 +201,97 @@ fn out(snapshot: &Snapshot, hostgroup: u32) -> Status {
 /// Makes memory say what is wanted of one row.
 fn write(snapshot: &Snapshot, want: &Want, plan: &mut Plan) {
     let key = &want.key;
-    let status = if want.on {
-        Status::Online
-    } else {
-        out(snapshot, key.hostgroup)
-    };
-    let memory = snapshot.memory.get(key);
-    let (is_new, mut row) = match (memory, snapshot.runtime.get(key)) {
-        (Some(row), _) => (false, row.clone()),
-        (None, Some(row)) => (true, row.clone()),
-        (None, None) if may_create(snapshot, want) => (true, template(snapshot, key)),
+    let (memory, runtime) = (snapshot.memory.get(key), snapshot.in_runtime(key));
+    let wanted = |row: &Row| as_wanted(snapshot, want, row);
+    let row = match (memory, runtime) {
+        (Some(memory), Some(runtime)) => {
+            let (memory, mut runtime) = (wanted(memory), wanted(runtime));
+            if runtime.max_replication_lag == 0 {
+                // Put there by a plan that was overtaken before its LOAD.
+                runtime.max_replication_lag = memory.max_replication_lag;
+            }
+            follow::row(snapshot, key, &memory, &runtime)
+        }
+        (None, Some(_)) if is_taken_out(snapshot, want) => None,
+        (None, Some(row)) | (Some(row), None) => Some(wanted(row)),
+        (None, None) if may_create(snapshot, want) => Some(wanted(&template(snapshot, key))),
         (None, None) => return,
     };
-    row.status = status;
-    row.weight = want.weight.unwrap_or(row.weight);
-    if row.max_replication_lag == 0 {
-        row.max_replication_lag = want.lag_if_none;
-    }
-    let what = match (memory, snapshot.runtime.get(key)) {
-        (Some(memory), _) if *memory == row && snapshot.runtime.get(key) == Some(&row) => return,
-        (_, Some(runtime)) => difference(runtime, &row),
-        (_, None) => "added".to_owned(),
+    let Some(row) = row else {
+        plan.staged.push(follow::staged(key, memory, runtime));
+        return;
     };
-    let statement = if is_new {
+    if memory == Some(&row) && in_force(snapshot, want) {
+        return;
+    }
+    let what = match (memory, runtime) {
+        (_, None) => "added".to_owned(),
+        (_, Some(runtime)) if *runtime != row => difference(runtime, &row),
+        // In force already: the next LOAD, by whomever, is to leave it so.
+        (Some(memory), _) => format!("{} in mysql_servers", difference(memory, &row)),
+        (None, _) => "put back in mysql_servers".to_owned(),
+    };
+    let statement = if memory.is_none() {
         statement::insert(key, &row)
     } else {
         statement::update(key, &row)
     };
-    plan.adds_rows |= is_new;
-    plan.changes.push(change(key, what, Why::Wanted, statement));
+    plan.adds_rows |= memory.is_none();
+    plan.push(key, what, Why::Wanted, statement);
 }
 
-/// A new row is like the server's row elsewhere, so that it connects alike.
+/// The row is in force and gone from memory, where neither a monitor nor we put
+/// it: the administrator is taking it out.
+fn is_taken_out(snapshot: &Snapshot, want: &Want) -> bool {
+    snapshot.is_placed(want.key.hostgroup)
+        && !may_create(snapshot, want)
+        && !follow::lives_elsewhere(snapshot, &snapshot.memory, &want.key)
+}
+
+/// `row` with what is wanted of it; the other columns are not ours.
+fn as_wanted(snapshot: &Snapshot, want: &Want, row: &Row) -> Row {
+    let hostgroup = want.key.hostgroup;
+    let mut row = row.clone();
+    row.status = if want.on {
+        Status::Online
+    } else {
+        out(snapshot, hostgroup)
+    };
+    row.weight = want.weight.unwrap_or(row.weight);
+    if row.max_replication_lag == 0 {
+        row.max_replication_lag = want.lag_if_none;
+    }
+    row
+}
+
+/// A new row is like the server's row elsewhere, so that it connects alike; its
+/// weight too, but for a weight that is only right in a hint hostgroup.
 fn template(snapshot: &Snapshot, key: &Key) -> Row {
     let same = |other: &(&Key, &Row)| other.0.address == key.address;
-    let like = snapshot.runtime.iter().find(same);
+    let ordinary = |other: &(&Key, &Row)| other.1.weight != WEIGHT_OWN;
+    let rows = || snapshot.runtime.iter().filter(same);
+    let like = rows().find(ordinary).or_else(|| rows().next());
     let like = like.map(|(_, row)| row.clone()).unwrap_or_default();
     Row {
         max_replication_lag: 0,
-        comment: "managed by causeway".to_owned(),
+        weight: if like.weight == WEIGHT_OWN {
+            1
+        } else {
+            like.weight
+        },
+        comment: MANAGED.to_owned(),
         ..like
     }
 }
 
-/// Makes memory follow the monitors, and finds what somebody else prepares.
-fn follow_monitors(snapshot: &Snapshot, managed: &BTreeSet<&Key>, plan: &mut Plan) {
-    let keys: BTreeSet<&Key> = snapshot
-        .memory
-        .keys()
-        .chain(snapshot.runtime.keys())
-        .collect();
-    for key in keys.into_iter().filter(|key| !managed.contains(key)) {
-        let (memory, runtime) = (snapshot.memory.get(key), snapshot.runtime.get(key));
-        match (memory, runtime) {
-            (Some(memory), Some(runtime)) => follow_row(snapshot, key, memory, runtime, plan),
-            (Some(_), None) if lives_elsewhere(snapshot, &snapshot.runtime, key) => {
-                let statement = statement::delete(key);
-                plan.changes
-                    .push(change(key, "moved away".into(), Why::Monitor, statement));
-            }
-            (Some(_), None) => plan.staged.push(format!("{key}: added in mysql_servers")),
-            // A removed row shows until its connections are gone.
-            (None, Some(row)) if row.status == Status::OfflineHard => {}
-            (None, Some(row)) if lives_elsewhere(snapshot, &snapshot.memory, key) => {
-                let statement = statement::insert(key, row);
-                plan.changes
-                    .push(change(key, "moved here".into(), Why::Monitor, statement));
-            }
-            (None, Some(_)) => plan.staged.push(format!("{key}: removed in mysql_servers")),
-            (None, None) => {}
-        }
-    }
-}
-
-fn follow_row(snapshot: &Snapshot, key: &Key, memory: &Row, runtime: &Row, plan: &mut Plan) {
-    let same_status = Row {
-        status: memory.status,
-        ..runtime.clone()
-    };
-    if *memory != same_status {
-        // Monitors copy weight and comment when they place a server.
-        if snapshot.is_placed(key.hostgroup) && *memory == placed(memory, &same_status) {
-            let statement = statement::update(key, &same_status);
-            let what = difference(memory, &same_status);
-            plan.changes
-                .push(change(key, what, Why::Monitor, statement));
-        } else {
-            let what = difference(runtime, memory);
-            plan.staged.push(format!("{key}: {what} in mysql_servers"));
-        }
-        return;
-    }
-    match (memory.status, runtime.status) {
-        (memory, runtime) if memory == runtime => {}
-        // ProxySQL shunned it after errors, and will try it again.
-        (Status::Online, Status::Shunned) => {}
-        (Status::Shunned, Status::Online) if snapshot.is_placed(key.hostgroup) => {
-            let statement = statement::update(key, runtime);
-            let what = difference(memory, runtime);
-            plan.changes
-                .push(change(key, what, Why::Monitor, statement));
-        }
-        _ => {
-            let what = difference(runtime, memory);
-            plan.staged.push(format!("{key}: {what} in mysql_servers"));
-        }
-    }
-}
-
-/// `memory` but for what monitors copy from another row of the server.
-fn placed(memory: &Row, runtime: &Row) -> Row {
-    Row {
-        weight: memory.weight,
-        comment: memory.comment.clone(),
-        ..runtime.clone()
-    }
-}
-
-/// The server is in another hostgroup of the same monitor.
-fn lives_elsewhere(snapshot: &Snapshot, rows: &Rows, key: &Key) -> bool {
-    let placement = snapshot
-        .placements
-        .iter()
-        .find(|placement| placement.holds(key.hostgroup));
-    placement.is_some_and(|placement| {
-        rows.keys().any(|other| {
-            other != key && other.address == key.address && placement.holds(other.hostgroup)
-        })
-    })
-}
-
-fn change(key: &Key, what: String, why: Why, statement: String) -> Change {
-    Change {
-        hostgroup: key.hostgroup,
-        server: key.address.to_string(),
-        what,
-        why,
-        statement,
-    }
-}
-
 /// The columns in which two rows differ, in words.
-fn difference(from: &Row, to: &Row) -> String {
+pub(super) fn difference(from: &Row, to: &Row) -> String {
     let (from, to) = (statement::columns(from), statement::columns(to));
     let differing = from.iter().zip(&to).filter(|(from, to)| from != to);
     let words: Vec<String> = differing
         .map(|((name, from), (_, to))| format!("{name} {from} -> {to}"))
         .collect();
-    if words.is_empty() {
-        "prepared in memory, not in force".to_owned()
-    } else {
-        words.join(", ")
-    }
+    words.join(", ")
 }
 
 #[cfg(test)]

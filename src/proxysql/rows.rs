@@ -241,4 +241,13 @@ impl Snapshot {
             .iter()
             .any(|placement| placement.holds(hostgroup))
     }
+
+    /// The row in force. A row that was removed, or that a monitor moved away,
+    /// shows as OFFLINE_HARD until its connections are gone.
+    pub fn in_runtime(&self, key: &Key) -> Option<&Row> {
+        let row = self.runtime.get(key)?;
+        let said = self.memory.get(key).map(|row| row.status);
+        let removed = row.status == Status::OfflineHard && said != Some(Status::OfflineHard);
+        (!removed).then_some(row)
+    }
 }

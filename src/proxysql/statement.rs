@@ -67,3 +67,69 @@ fn only(key: &Key) -> String {
 pub(super) fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', "''"))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::proxysql::rows::Status;
+    use crate::proxysql::testing::{execute, key};
+
+    fn row() -> Row {
+        Row {
+            gtid_port: 6020,
+            status: Status::OfflineSoft,
+            weight: 2,
+            compression: 3,
+            max_connections: 4,
+            max_replication_lag: 5,
+            use_ssl: 1,
+            max_latency_ms: 6,
+            comment: "it's\\".to_owned(),
+        }
+    }
+
+    #[test]
+    fn every_column_is_written() {
+        assert_eq!(
+            insert(&key(21, "db2"), &row()),
+            "REPLACE INTO mysql_servers (hostgroup_id, hostname, port, gtid_port, status, weight, \
+             compression, max_connections, max_replication_lag, use_ssl, max_latency_ms, comment) \
+             VALUES (21, 'db2', 3306, 6020, 'OFFLINE_SOFT', 2, 3, 4, 5, 1, 6, 'it''s\\')"
+        );
+        assert_eq!(
+            update(&key(21, "db2"), &row()),
+            "UPDATE mysql_servers SET gtid_port=6020, status='OFFLINE_SOFT', weight=2, \
+             compression=3, max_connections=4, max_replication_lag=5, use_ssl=1, \
+             max_latency_ms=6, comment='it''s\\' \
+             WHERE hostgroup_id=21 AND hostname='db2' AND port=3306"
+        );
+    }
+
+    #[test]
+    fn a_row_is_removed_by_its_whole_key() {
+        assert_eq!(
+            delete(&key(21, "d'b")),
+            "DELETE FROM mysql_servers WHERE hostgroup_id=21 AND hostname='d''b' AND port=3306"
+        );
+    }
+
+    #[test]
+    fn only_the_given_hostgroups_are_saved() {
+        assert_eq!(
+            save([21, 9001]),
+            "REPLACE INTO disk.mysql_servers SELECT * FROM main.mysql_servers \
+             WHERE hostgroup_id IN (21, 9001)"
+        );
+        assert!(save([]).ends_with("IN ()"), "none, and valid in SQLite");
+    }
+
+    #[test]
+    fn what_is_written_is_what_is_read() {
+        let mut memory = std::collections::BTreeMap::new();
+        execute(&mut memory, &insert(&key(21, "a'b"), &Row::default()));
+        execute(&mut memory, &update(&key(21, "a'b"), &row()));
+        assert_eq!(memory[&key(21, "a'b")], row());
+        execute(&mut memory, &delete(&key(21, "a'b")));
+        assert!(memory.is_empty());
+    }
+}

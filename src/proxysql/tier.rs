@@ -4,9 +4,9 @@
 //! known of it. It comes back only after it was well within the bound (the
 //! `enter` threshold) without a break for the dwell time, and not before twice
 //! the dwell time has passed since it left: so a replica that swings around the
-//! bound changes at most once per dwell time, on average over any span that
-//! starts with a change. A budget caps how many come back in a minute; leaving
-//! is never capped, since a late leave is a broken promise.
+//! bound changes at most k + 1 times in any span of k dwell times that starts
+//! with a change. A budget caps how many come back in a minute; leaving is never
+//! capped, since a late leave is a broken promise.
 //!
 //! Pure: what is known and the time go in, the members and the next moment at
 //! which they may change come out.
@@ -26,7 +26,7 @@ const BUDGET_SPAN: Duration = Duration::from_secs(60);
 pub enum LastResort {
     /// The source joins the replicas that are left.
     Source,
-    /// The least stale replicas stay, past the bound.
+    /// The least stale replicas stand in, past the bound.
     LeastStale,
 }
 
@@ -50,6 +50,13 @@ pub struct TierSpec {
     /// Seconds of lag past which ProxySQL itself takes a replica out, should
     /// Causeway be gone; 0 for never.
     pub max_replication_lag: u32,
+}
+
+impl TierSpec {
+    /// How long a replica that left stays away.
+    fn rest(&self) -> Duration {
+        self.dwell.saturating_mul(2)
+    }
 }
 
 /// What a tier offers now.
@@ -85,6 +92,8 @@ pub struct Tier {
     spec: TierSpec,
     standings: BTreeMap<ServerIx, Standing>,
     entered: Vec<Moment>,
+    /// Offered as the last resort since the last look.
+    standing_in: Vec<ServerIx>,
     started: bool,
 }
 
@@ -95,6 +104,7 @@ impl Tier {
             spec,
             standings: BTreeMap::new(),
             entered: Vec::new(),
+            standing_in: Vec::new(),
             started: false,
         }
     }
@@ -113,26 +123,47 @@ impl Tier {
         }
         // The first look puts every fresh replica in, as far as the source is
         // known; from then on the rules hold.
-        self.started |= view.source().is_some();
-        self.members(view, now)
+        self.started |= view.source.is_ok();
+        let members = self.members(view, now);
+        self.standing_in.clone_from(&members.last_resort);
+        members
     }
 
-    /// When the members may change without any news.
+    /// When the members may change without any news, or a replica that waits to
+    /// come back may have to start anew.
     pub fn deadline(&self, view: &FleetView, now: Moment) -> Option<Moment> {
-        let of = |(ix, standing): (&ServerIx, &Standing)| match standing {
-            // A microsecond more, so that the bound is passed by then.
-            Standing::In => view
-                .servers
-                .get(ix.index())?
-                .fresh_as_of
-                .map(|fresh| fresh.plus(self.spec.max_staleness + Duration::from_micros(1))),
-            Standing::Out { left, good_since } => {
-                let ready = (*good_since)?.plus(self.spec.dwell);
-                Some(left.map_or(ready, |left| ready.max(left.plus(self.spec.dwell * 2))))
-            }
-        };
         let future = |at: &Moment| *at > now;
-        self.standings.iter().filter_map(of).filter(future).min()
+        self.standings
+            .iter()
+            .filter_map(|(ix, standing)| Some((view.servers.get(ix.index())?, standing)))
+            .flat_map(|(server, standing)| self.turns(server, standing))
+            .flatten()
+            .filter(future)
+            .min()
+    }
+
+    /// The moments at which one replica's standing may change.
+    fn turns(&self, server: &ServerView, standing: &Standing) -> [Option<Moment>; 3] {
+        // A microsecond more, so that the bound is passed by then.
+        let past = |bound: Duration| {
+            let fresh = server.fresh_as_of?;
+            Some(fresh.plus(bound).plus(Duration::from_micros(1)))
+        };
+        match standing {
+            Standing::In => [past(self.spec.max_staleness), None, None],
+            Standing::Out {
+                left,
+                good_since: Some(since),
+            } => {
+                let settled = since.plus(self.spec.dwell);
+                let rested = left.map(|left| left.plus(self.spec.rest()));
+                let ready = rested.map_or(settled, |rested| rested.max(settled));
+                // Who is ready and still out waits for the budget.
+                let budget = self.entered.first().map(|first| first.plus(BUDGET_SPAN));
+                [Some(ready), budget, past(self.spec.enter)]
+            }
+            Standing::Out { .. } => [None; 3],
+        }
     }
 
     fn next(&mut self, view: &FleetView, server: &ServerView, now: Moment) -> Standing {
@@ -164,7 +195,7 @@ impl Tier {
         now: Moment,
     ) -> Standing {
         let settled = good_since.is_some_and(|since| now.since(since) >= self.spec.dwell);
-        let rested = left.is_none_or(|left| now.since(left) >= self.spec.dwell * 2);
+        let rested = left.is_none_or(|left| now.since(left) >= self.spec.rest());
         if settled && rested && self.entered.len() < self.spec.changes_per_minute_max {
             self.entered.push(now);
             return Standing::In;
@@ -200,7 +231,14 @@ impl Tier {
         if lacking == 0 {
             return Vec::new();
         }
-        let replicas = || least_stale(view, within, lacking, now);
+        // Without a source nobody can be judged, and nobody is told apart: one
+        // replica that is as good or bad as the others must not get all the work.
+        let count = if view.source().is_some() {
+            lacking
+        } else {
+            view.servers.len()
+        };
+        let replicas = || self.least_stale(view, within, count, now);
         let source = || view.source().map(|source| source.ix).into_iter().collect();
         let (first, second): (Vec<ServerIx>, Vec<ServerIx>) = match self.spec.last_resort {
             LastResort::Source => (source(), replicas()),
@@ -212,6 +250,36 @@ impl Tier {
             first
         }
     }
+
+    /// Who stands in already stays until another is fresher by the bound: two
+    /// replicas that lag alike would else take turns at every look.
+    fn least_stale(
+        &self,
+        view: &FleetView,
+        but: &[ServerIx],
+        count: usize,
+        now: Moment,
+    ) -> Vec<ServerIx> {
+        let usable = |server: &&ServerView| {
+            server.usable && server.role == Role::Replica && !but.contains(&server.ix)
+        };
+        let mut left: Vec<&ServerView> = view.servers.iter().filter(usable).collect();
+        left.sort_by_key(|server| {
+            let ahead = if self.standing_in.contains(&server.ix) {
+                Duration::ZERO
+            } else {
+                self.spec.max_staleness
+            };
+            let staleness = server
+                .staleness(now)
+                .map(|staleness| staleness.saturating_add(ahead));
+            // Unknown is not "not stale".
+            (staleness.is_none(), staleness)
+        });
+        let mut chosen: Vec<ServerIx> = left.iter().take(count).map(|server| server.ix).collect();
+        chosen.sort_unstable();
+        chosen
+    }
 }
 
 /// How stale a replica is; `None` when it is no usable replica, or nothing is
@@ -219,19 +287,6 @@ impl Tier {
 fn staleness(view: &FleetView, server: &ServerView, now: Moment) -> Option<Duration> {
     let known = server.usable && server.role == Role::Replica && view.source.is_ok();
     known.then(|| server.staleness(now)).flatten()
-}
-
-fn least_stale(view: &FleetView, but: &[ServerIx], count: usize, now: Moment) -> Vec<ServerIx> {
-    let usable = |server: &&ServerView| {
-        server.usable && server.role == Role::Replica && !but.contains(&server.ix)
-    };
-    let mut left: Vec<&ServerView> = view.servers.iter().filter(usable).collect();
-    left.sort_by_key(|server| {
-        let staleness = server.staleness(now);
-        // Unknown is not "not stale".
-        (staleness.is_none(), staleness)
-    });
-    left.iter().take(count).map(|server| server.ix).collect()
 }
 
 #[cfg(test)]
