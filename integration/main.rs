@@ -10,6 +10,8 @@ mod harness;
 mod harness_test;
 mod never;
 mod process;
+mod proxysql_harness;
+mod proxysql_traffic;
 mod routing;
 mod stub_causeway;
 mod support;

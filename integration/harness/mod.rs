@@ -17,6 +17,7 @@ mod install;
 mod mariadb;
 mod place;
 mod poll;
+mod proxysql;
 mod server;
 mod settings;
 mod shared;
@@ -30,6 +31,7 @@ pub(crate) use self::{
     install::Install,
     mariadb::MariaDb,
     poll::until,
+    proxysql::{Admin, Kind, ProxySql},
     server::{Server, ServerSpec},
     shared::{Lease, shared},
     topology::{Topology, TopologySpec},
