@@ -6,6 +6,8 @@
 mod ask;
 mod check;
 mod client;
+mod from_proxysql;
+mod init;
 mod lag;
 mod serve;
 
@@ -34,7 +36,9 @@ struct Cli {
 enum Command {
     /// Run the sidecar
     Serve(serve::ServeArgs),
-    /// Check configuration, logins, privileges and server settings
+    /// Write a configuration for the servers that ProxySQL knows
+    Init(init::InitArgs),
+    /// Check configuration, logins, privileges, server and ProxySQL settings
     Check(check::CheckArgs),
     /// Show every server and how far it is behind
     Lag(lag::LagArgs),
@@ -86,6 +90,7 @@ pub fn main() -> ExitCode {
 async fn run(command: Command) -> anyhow::Result<ExitCode> {
     match command {
         Command::Serve(args) => serve::run(&args).await,
+        Command::Init(args) => init::run(&args).await,
         Command::Check(args) => check::run(&args).await,
         Command::Lag(args) => lag::run(&args).await,
         Command::Route(args) => ask::route(&args).await,

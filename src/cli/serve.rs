@@ -9,13 +9,18 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 use tracing_subscriber::EnvFilter;
 
+use super::from_proxysql::{Endpoint, LoginArgs, endpoint, learn};
 use crate::api;
 use crate::config::Config;
 use crate::router::Router;
 
-const EXAMPLE: &str = "Example:
+const EXAMPLE: &str = "Examples:
   CAUSEWAY_MYSQL_PASSWORD=... causeway serve --config /etc/causeway/causeway.toml
+  CAUSEWAY_PROXYSQL_PASSWORD=... causeway serve --from-proxysql 127.0.0.1:6032
 
+With --from-proxysql it runs with what causeway init would print, and logs in to
+the servers as ProxySQL's monitor, with ProxySQL's password for it unless
+CAUSEWAY_MYSQL_PASSWORD is set. It makes one hostgroup for each server.
 Logs go to standard error; CAUSEWAY_LOG=debug tells more. SIGTERM and SIGINT stop
 it, letting running requests end within api.drain.";
 
@@ -24,8 +29,20 @@ it, letting running requests end within api.drain.";
 #[command(after_help = EXAMPLE)]
 pub(crate) struct ServeArgs {
     /// The configuration file
-    #[arg(long, short, value_name = "FILE")]
-    config: PathBuf,
+    #[arg(
+        long,
+        short,
+        value_name = "FILE",
+        required_unless_present = "from_proxysql",
+        conflicts_with = "from_proxysql"
+    )]
+    config: Option<PathBuf>,
+    /// Instead of a file: ProxySQL's admin interface, as
+    /// [user[:password]@]host[:port] (a password here is visible on this host)
+    #[arg(long, value_name = "ADDRESS", value_parser = endpoint)]
+    from_proxysql: Option<Endpoint>,
+    #[command(flatten)]
+    login: LoginArgs,
     /// Listen here instead of api.listen
     #[arg(long, value_name = "ADDRESS")]
     listen: Option<std::net::SocketAddr>,
@@ -42,7 +59,7 @@ enum LogFormat {
 
 pub(crate) async fn run(args: &ServeArgs) -> anyhow::Result<ExitCode> {
     start_log(args.log_format);
-    let mut config = Config::load(&args.config)?;
+    let mut config = args.load().await?;
     if let Some(listen) = args.listen {
         config.api.listen = listen;
     }
@@ -61,6 +78,23 @@ pub(crate) async fn run(args: &ServeArgs) -> anyhow::Result<ExitCode> {
     served?;
     tracing::info!("stopped");
     Ok(ExitCode::SUCCESS)
+}
+
+impl ServeArgs {
+    async fn load(&self) -> anyhow::Result<Config> {
+        let Some(endpoint) = &self.from_proxysql else {
+            let path = self
+                .config
+                .as_deref()
+                .expect("clap asks for one of the two");
+            return Ok(Config::load(path)?);
+        };
+        let learnt = learn(endpoint, &self.login).await?;
+        for (number, server) in learnt.draft.servers.iter().enumerate() {
+            tracing::info!(name = format!("db{}", number + 1), %server, "learnt from ProxySQL");
+        }
+        learnt.config().await
+    }
 }
 
 fn start_log(format: LogFormat) {
