@@ -10,6 +10,7 @@ mod harness;
 mod harness_test;
 mod never;
 mod process;
+mod proxysql_check;
 mod proxysql_harness;
 mod proxysql_traffic;
 mod routing;
