@@ -124,7 +124,7 @@ pub fn draft(survey: &Survey, writer: Option<u32>) -> Result<Draft, InitError> {
         .filter(|(key, row)| writes(key.hostgroup) && row.status == Status::Online)
         .map(|(key, _)| key.address.clone())
         .collect();
-    let (base, servers) = numbered(survey, in_order(&ours, &writers))?;
+    let (base, servers) = numbered(survey, &in_order(&ours, &writers))?;
     Ok(Draft {
         left_out: all.difference(&ours).copied().cloned().collect(),
         servers,
@@ -165,7 +165,7 @@ fn in_order(ours: &BTreeSet<&Address>, writers: &BTreeSet<Address>) -> Vec<Addre
 
 /// A base of which every hostgroup is free, or holds what it should, with the
 /// servers in the order that it asks for.
-fn numbered(survey: &Survey, servers: Vec<Address>) -> Result<(u32, Vec<Address>), InitError> {
+fn numbered(survey: &Survey, servers: &[Address]) -> Result<(u32, Vec<Address>), InitError> {
     let room = u32::try_from(servers.len().max(ROOM_MIN)).unwrap_or(u32::MAX);
     for step in 0..BASES_TRIED {
         let base = BASE_FIRST + step * BASE_STEP;
@@ -173,7 +173,7 @@ fn numbered(survey: &Survey, servers: Vec<Address>) -> Result<(u32, Vec<Address>
             break;
         };
         let is_free = (base + 1..=last).all(|hostgroup| survey.user_of(hostgroup).is_none());
-        if is_free && let Some(servers) = keep_numbers(survey, base, last, &servers) {
+        if is_free && let Some(servers) = keep_numbers(survey, base, last, servers) {
             return Ok((base, servers));
         }
     }

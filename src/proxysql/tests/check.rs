@@ -136,7 +136,7 @@ fn hint_hostgroups_in_use_by_others_are_found() {
         mend,
         |survey| {
             put(survey, 9001, "10.0.0.1:3306", |row| {
-                row.comment = "reports".to_owned()
+                row.comment = "reports".to_owned();
             });
         },
     );
@@ -173,7 +173,7 @@ fn hint_hostgroups_in_use_by_others_are_found() {
 fn rows_that_causeway_made_are_not_in_the_way() {
     let mut survey = healthy();
     put(&mut survey, 9001, "10.0.0.1:3306", |row| {
-        row.comment = MANAGED.to_owned()
+        row.comment = MANAGED.to_owned();
     });
     assert_eq!(look(&survey), []);
 }
@@ -269,7 +269,7 @@ fn a_server_that_the_configuration_does_not_name_is_found() {
     let mend = "DELETE FROM mysql_servers WHERE hostgroup_id=9001 AND hostname='10.0.0.4'";
     breaks(Level::Error, "9001 10.0.0.4:3306", mend, |survey| {
         put(survey, 9001, "10.0.0.4:3306", |row| {
-            row.comment = MANAGED.to_owned()
+            row.comment = MANAGED.to_owned();
         });
     });
     // Another topology's servers are nobody's business here.
@@ -315,17 +315,17 @@ fn a_lag_guard_as_tight_as_the_bound_is_found() {
         mend,
         |survey| {
             put(survey, 20, "10.0.0.2:3306", |row| {
-                row.max_replication_lag = 2
+                row.max_replication_lag = 2;
             });
         },
     );
     let name = "mysql-monitor_replication_lag_interval";
     breaks(Level::Warning, name, "=10000;", |survey| {
-        set(survey, name, "60001")
+        set(survey, name, "60001");
     });
     let mut survey = healthy();
     put(&mut survey, 20, "10.0.0.2:3306", |row| {
-        row.max_replication_lag = 3
+        row.max_replication_lag = 3;
     });
     assert_eq!(look(&survey), []);
 }
@@ -334,7 +334,7 @@ fn a_lag_guard_as_tight_as_the_bound_is_found() {
 fn a_monitor_that_is_off_is_found() {
     let name = "mysql-monitor_enabled";
     breaks(Level::Warning, name, "'true'", |survey| {
-        set(survey, name, "false")
+        set(survey, name, "false");
     });
 }
 
@@ -516,7 +516,7 @@ fn gated_reads_need_a_feed_of_every_server() {
 fn a_feed_must_not_be_retried_without_a_pause() {
     let name = "mysql-binlog_reader_connect_retry_msec";
     breaks_gating(Level::Warning, "whole core", "=1000;", |survey| {
-        set(survey, name, "999")
+        set(survey, name, "999");
     });
 }
 
@@ -525,7 +525,7 @@ fn sessions_that_hold_a_reader_are_not_gated() {
     let why = "a session that holds a connection is not gated";
     let mend = "SET mysql-multiplexing='true'";
     breaks_gating(Level::Error, why, mend, |survey| {
-        set(survey, "mysql-multiplexing", "false")
+        set(survey, "mysql-multiplexing", "false");
     });
     breaks_gating(
         Level::Warning,
@@ -546,7 +546,7 @@ fn sessions_that_hold_a_reader_are_not_gated() {
     let insert = "(4, 1, '^SELECT @@', 10, 1)";
     let first = "begins with SELECT @@";
     breaks_gating(Level::Warning, first, insert, |survey| {
-        survey.rules.retain(|rule| rule.id != 3)
+        survey.rules.retain(|rule| rule.id != 3);
     });
     breaks_gating(
         Level::Warning,

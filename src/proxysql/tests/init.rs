@@ -88,7 +88,7 @@ fn without_a_server_there_is_no_configuration() {
     assert_eq!(draft(&empty(), None), Err(InitError::NoServers));
     let mut survey = empty();
     put(&mut survey, 10, "10.0.0.1:3306", |row| {
-        row.status = Status::OfflineHard
+        row.status = Status::OfflineHard;
     });
     put(&mut survey, 10, "/run/mysqld.sock:0", |_| ());
     assert_eq!(draft(&survey, None), Err(InitError::NoServers));
@@ -227,7 +227,7 @@ fn servers_keep_their_numbers_over_a_failover() {
     }
     // The source stands by everywhere.
     put(&mut survey, 9002, "10.0.0.1:3306", |row| {
-        row.comment = MANAGED.to_owned()
+        row.comment = MANAGED.to_owned();
     });
     let before = configured(&survey);
     survey.snapshot.runtime.remove(&key(10, "10.0.0.1:3306"));
