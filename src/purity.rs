@@ -3,18 +3,13 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-const PURE: [&str; 11] = [
+const PURE: [&str; 6] = [
     "gtid",
     "fleet",
     "session",
     "route",
     "requirement.rs",
     "moment.rs",
-    "proxysql/check",
-    "proxysql/check.rs",
-    "proxysql/init",
-    "proxysql/init.rs",
-    "proxysql/survey.rs",
 ];
 
 const FORBIDDEN: [&str; 14] = [
