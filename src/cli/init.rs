@@ -21,7 +21,7 @@ password in ADDRESS works, but everybody on this host can see it there.";
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLE)]
 pub(crate) struct InitArgs {
-    /// ProxySQL's admin interface, as [user[:password]@]host[:port]
+    /// ProxySQL's admin interface, as HOST, HOST:PORT or USER:PASSWORD@HOST:PORT
     #[arg(long, value_name = "ADDRESS", value_parser = endpoint)]
     from_proxysql: Endpoint,
     #[command(flatten)]

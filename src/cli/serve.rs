@@ -38,7 +38,7 @@ pub(crate) struct ServeArgs {
     )]
     config: Option<PathBuf>,
     /// Instead of a file: ProxySQL's admin interface, as
-    /// [user[:password]@]host[:port] (a password here is visible on this host)
+    /// HOST, HOST:PORT or USER:PASSWORD@HOST:PORT (visible to all on this host)
     #[arg(long, value_name = "ADDRESS", value_parser = endpoint)]
     from_proxysql: Option<Endpoint>,
     #[command(flatten)]
