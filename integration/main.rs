@@ -12,6 +12,7 @@ mod harness_test;
 mod never;
 mod process;
 mod proxysql;
+mod proxysql_check;
 mod proxysql_harness;
 mod routing;
 mod stub_causeway;

@@ -1,7 +1,11 @@
 //! Checks a configuration against the servers it names: can we log in, may we
 //! see what we must see, and are the servers set up so that promises can be
-//! kept? Each finding says what to do about it.
+//! kept? The same is asked of every ProxySQL that is to be kept in step. Each
+//! finding says what to do about it.
 
+mod instances;
+
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use mysql_async::Conn;
@@ -35,7 +39,7 @@ pub enum Level {
 pub struct Finding {
     /// How bad it is.
     pub level: Level,
-    /// A server's name, or `fleet`.
+    /// The name of a server or of a ProxySQL, or `fleet`.
     pub subject: String,
     /// What was found.
     pub text: String,
@@ -48,7 +52,7 @@ pub struct Finding {
 pub struct Report {
     /// No finding is an error.
     pub passed: bool,
-    /// The findings, server by server, the fleet last.
+    /// The findings: server by server, the fleet, then every ProxySQL.
     pub findings: Vec<Finding>,
 }
 
@@ -64,6 +68,7 @@ struct Settings {
     enforce_gtid_consistency: String,
     log_bin: bool,
     super_read_only: bool,
+    session_track_gtids: String,
 }
 
 /// Looks at every server at once and reports.
@@ -90,10 +95,25 @@ pub async fn check(config: &Config) -> Report {
         }
     }
     findings.push(fleet_finding(&view));
+    if let Some(settings) = &config.proxysql {
+        let tracking = tracking(&config.servers, &seen);
+        findings.extend(instances::look(settings, &config.servers, &tracking).await);
+    }
     Report {
         passed: findings.iter().all(|finding| finding.level != Level::Error),
         findings,
     }
+}
+
+/// `session_track_gtids` of the servers that answered.
+fn tracking(specs: &[ServerSpec], seen: &[Result<Seen, Fault>]) -> BTreeMap<String, String> {
+    let answered = specs.iter().zip(seen);
+    answered
+        .filter_map(|(spec, seen)| {
+            let seen = seen.as_ref().ok()?;
+            Some((spec.name.clone(), seen.settings.session_track_gtids.clone()))
+        })
+        .collect()
 }
 
 async fn look(address: &str, login: &Login, deadline: std::time::Duration) -> Result<Seen, Fault> {
@@ -119,18 +139,19 @@ async fn look(address: &str, login: &Login, deadline: std::time::Duration) -> Re
 }
 
 async fn settings(conn: &mut Conn) -> Result<Settings, Fault> {
-    let query =
-        "SELECT @@GLOBAL.enforce_gtid_consistency, @@GLOBAL.log_bin, @@GLOBAL.super_read_only";
-    let row: Option<(String, i64, i64)> = conn
+    let query = "SELECT @@GLOBAL.enforce_gtid_consistency, @@GLOBAL.log_bin, \
+                 @@GLOBAL.super_read_only, @@GLOBAL.session_track_gtids";
+    let row: Option<(String, i64, i64, String)> = conn
         .query_first(query)
         .await
         .map_err(|error| fault(&error))?;
-    let (enforce_gtid_consistency, log_bin, super_read_only) =
+    let (enforce_gtid_consistency, log_bin, super_read_only, session_track_gtids) =
         row.ok_or_else(|| Fault::Unreadable("no row of settings".into()))?;
     Ok(Settings {
         enforce_gtid_consistency,
         log_bin: log_bin != 0,
         super_read_only: super_read_only != 0,
+        session_track_gtids,
     })
 }
 

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-const PURE: [&str; 16] = [
+const PURE: [&str; 20] = [
     "gtid",
     "fleet",
     "session",
@@ -20,6 +20,10 @@ const PURE: [&str; 16] = [
     "proxysql/by_hand.rs",
     "proxysql/statement.rs",
     "proxysql/version.rs",
+    "proxysql/survey.rs",
+    "proxysql/init.rs",
+    "proxysql/init",
+    "proxysql/check",
 ];
 
 const FORBIDDEN: [&str; 18] = [

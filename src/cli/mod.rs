@@ -8,6 +8,8 @@ mod check;
 mod client;
 mod daemon;
 mod feed;
+mod from_proxysql;
+mod init;
 mod lag;
 mod proxysql;
 mod serve;
@@ -39,7 +41,9 @@ enum Command {
     Serve(serve::ServeArgs),
     /// Serve only the GTID feeds for ProxySQL
     Feed(feed::FeedArgs),
-    /// Check configuration, logins, privileges and server settings
+    /// Write a configuration for the servers that ProxySQL knows
+    Init(init::InitArgs),
+    /// Check configuration, logins, privileges, server and ProxySQL settings
     Check(check::CheckArgs),
     /// Show every server and how far it is behind
     Lag(lag::LagArgs),
@@ -95,6 +99,7 @@ async fn run(command: Command) -> anyhow::Result<ExitCode> {
     match command {
         Command::Serve(args) => serve::run(&args).await,
         Command::Feed(args) => feed::run(&args).await,
+        Command::Init(args) => init::run(&args).await,
         Command::Check(args) => check::run(&args).await,
         Command::Lag(args) => lag::run(&args).await,
         Command::ProxySql(args) => proxysql::run(&args).await,

@@ -18,6 +18,8 @@ const PACKET_MAX: usize = 64 << 20;
 const DEADLINE: Duration = Duration::from_secs(5);
 /// ProxySQL's error for a wrong login and for a statement it does not know.
 const ERROR_1045: u16 = 1045;
+/// Its error for the user `admin` from another host: "can only connect locally".
+const ERROR_1040: u16 = 1040;
 
 /// How to log in to one instance.
 #[derive(Clone, PartialEq, Eq)]
@@ -184,6 +186,9 @@ async fn within<T>(question: impl Future<Output = Result<T, AdminError>>) -> Res
 fn at_login(error: &Error) -> AdminError {
     match error {
         Error::Server(server) if server.code == ERROR_1045 => {
+            AdminError::AccessDenied(server.message.clone())
+        }
+        Error::Server(server) if server.code == ERROR_1040 && server.message.contains("local") => {
             AdminError::AccessDenied(server.message.clone())
         }
         Error::Server(server) => AdminError::NotProxySql(server.message.clone()),

@@ -7,22 +7,27 @@
 //!
 //! [`tier`], [`want`] and [`plan`] are pure: who belongs into a tier, how the
 //! rows should be, and the difference as statements. [`controller`] and what it
-//! uses talk to the instances. What ProxySQL does in which case was measured on
+//! uses talk to the instances. [`init`] and `check` answer a person's questions: how
+//! would Causeway be configured here, and what stands in its way? What ProxySQL does in which case was measured on
 //! 2.7.1; `plan` tells which of it matters where.
 
 pub(crate) mod admin;
 pub(crate) mod apply;
 mod by_hand;
+pub(crate) mod check;
 pub mod controller;
 mod follow;
 pub mod hints;
+pub mod init;
 mod instance;
 mod lease;
+pub(crate) mod look;
 pub mod once;
 pub mod plan;
 pub(crate) mod read;
 pub mod rows;
 mod statement;
+pub mod survey;
 #[cfg(test)]
 pub(crate) mod testing;
 pub mod tier;

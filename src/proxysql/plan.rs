@@ -25,10 +25,8 @@ use serde::Serialize;
 use super::follow::{self, follow_monitors};
 use super::rows::{Key, Row, Snapshot, Status};
 use super::statement;
+use super::survey::MANAGED;
 use super::want::{Create, WEIGHT_OWN, Want};
-
-/// The comment of rows that we made.
-pub(super) const MANAGED: &str = "managed by causeway";
 
 /// One row that is to change, in words and as a statement.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -123,6 +121,13 @@ pub fn plan(snapshot: &Snapshot, wants: &[Want], scope: &Scope) -> Plan {
         write(snapshot, want, &mut plan);
     }
     plan
+}
+
+/// What somebody prepares outside of the `managed` hostgroups.
+pub(super) fn prepared(snapshot: &Snapshot, managed: &BTreeSet<u32>) -> Vec<String> {
+    let mut plan = Plan::default();
+    follow_monitors(snapshot, &|key| managed.contains(&key.hostgroup), &mut plan);
+    plan.staged
 }
 
 /// Rows that we made for a server that is configured no more: nobody measures it,
