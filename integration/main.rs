@@ -1,6 +1,7 @@
 //! Tests against real MySQL servers.
 
 mod api;
+mod deployment;
 mod faults;
 mod fences;
 mod gtid_oracle;
