@@ -1,7 +1,6 @@
 //! A running `causeway serve` for the demo.
 
 use std::fs::File;
-use std::io::Write as _;
 use std::net::TcpListener;
 use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
@@ -53,13 +52,15 @@ pub(crate) fn program() -> anyhow::Result<PathBuf> {
 
 impl Causeway {
     /// Starts it on a free port and waits until it says that it is ready.
-    pub(crate) async fn start(topology: &Topology) -> anyhow::Result<Self> {
+    /// `more` is appended to its configuration.
+    pub(crate) async fn start(topology: &Topology, more: &str) -> anyhow::Result<Self> {
         let folder = tempfile::Builder::new()
             .prefix("causeway-demo-")
             .tempdir()?;
         let listen = TcpListener::bind("127.0.0.1:0")?.local_addr()?.to_string();
         let config = folder.path().join("causeway.toml");
-        std::fs::File::create(&config)?.write_all(configuration(topology, &listen).as_bytes())?;
+        let text = configuration(topology, &listen) + more;
+        std::fs::write(&config, text)?;
         let log = File::create(folder.path().join("causeway.log"))?;
         let shell = Command::new("bash")
             .args(["-c", SUPERVISOR, "supervisor"])

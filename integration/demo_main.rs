@@ -5,6 +5,7 @@
 
 mod demo_causeway;
 mod demo_lag;
+mod demo_proxysql;
 mod demo_traffic;
 #[path = "harness/mod.rs"]
 mod harness;
@@ -17,7 +18,7 @@ use clap::Parser as _;
 use demo_causeway::Causeway;
 use demo_lag::Lag;
 use demo_traffic::Traffic;
-use harness::{Topology, TopologySpec};
+use harness::{ProxySql, Topology, TopologySpec};
 
 /// The traffic's login: everything on its scratch schema and nothing else.
 const USER: &str = "verify";
@@ -47,19 +48,32 @@ struct Options {
     /// As in `causeway verify`
     #[arg(long, default_value = "all")]
     policies: String,
+    /// Put ProxySQL before the servers, and compare ways of reading through it
+    #[arg(long)]
+    proxysql: bool,
     /// Leave everything running at the end
     #[arg(long)]
     keep: bool,
 }
 
 impl Options {
+    /// Behind ProxySQL it keeps the hostgroups that any policy may read from.
     fn needs_causeway(&self) -> bool {
-        self.policies.contains("all") || self.policies.contains("causeway")
+        let named = self.policies.contains("all") || self.policies.contains("causeway");
+        named || self.proxysql
+    }
+
+    /// For `causeway verify`.
+    fn policies(&self) -> &str {
+        if self.proxysql && self.policies == "all" {
+            return demo_proxysql::POLICIES;
+        }
+        &self.policies
     }
 
     fn seconds_each(&self) -> u64 {
-        let listed = self.policies.split(',').count();
-        let policies = if self.policies == "all" {
+        let listed = self.policies().split(',').count();
+        let policies = if self.policies() == "all" {
             POLICIES
         } else {
             listed as u64
@@ -73,12 +87,16 @@ impl Options {
 struct Stage {
     _lag: Lag,
     causeway: Option<Causeway>,
+    proxysql: Option<ProxySql>,
     topology: Topology,
 }
 
 #[tokio::main]
 async fn main() -> anyhow::Result<ExitCode> {
     let options = Options::parse();
+    if options.proxysql {
+        demo_proxysql::ensure_found()?;
+    }
     let stage = tokio::select! {
         stage = set_up(&options) => stage?,
         _ = tokio::signal::ctrl_c() => {
@@ -89,6 +107,7 @@ async fn main() -> anyhow::Result<ExitCode> {
     let code = demo_traffic::run(&traffic(&options, &stage)?).await;
     match (&code, options.keep) {
         (Ok(_), true) => keep(&stage).await,
+        (Ok(_), false) if options.proxysql => say(NEXT_PROXYSQL),
         (Ok(_), false) => say(NEXT),
         (Err(_), _) => {}
     }
@@ -104,20 +123,42 @@ async fn set_up(options: &Options) -> anyhow::Result<Stage> {
     ));
     let topology = Topology::start(spec(replicas)).await?;
     topology.source().execute_all(&login()).await?;
-    let causeway = if options.needs_causeway() {
-        say("2/4 starting Causeway, which finds out who the source is");
-        Some(Causeway::start(&topology).await?)
-    } else {
-        say("2/4 Causeway is not among the policies, and is not started");
-        None
-    };
+    let proxysql = proxysql(options, &topology).await?;
+    let causeway = causeway(options, &topology, proxysql.as_ref()).await?;
     say("3/4 making the replicas lag: a big update every few seconds, small ones in between");
     let lag = Lag::start(&topology).await?;
     Ok(Stage {
         _lag: lag,
         causeway,
+        proxysql,
         topology,
     })
+}
+
+async fn proxysql(options: &Options, topology: &Topology) -> anyhow::Result<Option<ProxySql>> {
+    if !options.proxysql {
+        return Ok(None);
+    }
+    say("2/4 starting ProxySQL, with a writer and a reader hostgroup");
+    Ok(Some(demo_proxysql::start(topology).await?))
+}
+
+async fn causeway(
+    options: &Options,
+    topology: &Topology,
+    proxysql: Option<&ProxySql>,
+) -> anyhow::Result<Option<Causeway>> {
+    if !options.needs_causeway() {
+        say("2/4 Causeway is not among the policies, and is not started");
+        return Ok(None);
+    }
+    say("2/4 starting Causeway, which finds out who the source is");
+    let more = proxysql.map(demo_proxysql::section).unwrap_or_default();
+    let causeway = Causeway::start(topology, &more).await?;
+    if let Some(proxysql) = proxysql {
+        demo_proxysql::wait_in_force(proxysql).await?;
+    }
+    Ok(Some(causeway))
 }
 
 /// More memory than the tests need, since 60,000 wide rows change at once. The
@@ -153,12 +194,17 @@ fn traffic(options: &Options, stage: &Stage) -> anyhow::Result<Traffic> {
     };
     let words = format!(
         "verify --user {USER} --policies {} --clients {} --quiet {} --pause {} --seconds {seconds} --rounds {ROUNDS}",
-        options.policies, options.clients, options.quiet, options.pause
+        options.policies(),
+        options.clients,
+        options.quiet,
+        options.pause
     );
+    let through = stage.proxysql.as_ref().map(ProxySql::traffic_address);
+    let through = through.map(|address| format!("--through={address}"));
     let words = words.split(' ').map(str::to_owned);
     Ok(Traffic {
         program: demo_causeway::program()?,
-        arguments: words.chain(url_or_servers).collect(),
+        arguments: words.chain(url_or_servers).chain(through).collect(),
         password: PASSWORD,
         limit: Duration::from_secs(options.seconds * 2 + 120),
     })
@@ -174,10 +220,19 @@ const NEXT: &str = "\
 what to try next:
   integration/demo --keep                leave all of it running, and say how to talk to it
   integration/demo --replicas 4          more replicas
+  integration/demo --proxysql            the same through ProxySQL, with hints and a tier
   causeway check --config F              is your own MySQL ready for Causeway?
   causeway verify --policies random,sticky:2s --servers db1=HOST:PORT,db2=HOST:PORT
                                          how stale are your own replicas? (no Causeway needed)
   README.md                              three ways to wire an application";
+
+const NEXT_PROXYSQL: &str = "\
+what to try next:
+  integration/demo --proxysql --keep     leave all of it running, and say how to talk to it
+  integration/demo                       without ProxySQL: five ways of routing
+  causeway verify --policies rules --through HOST:PORT --servers db1=HOST:PORT,db2=HOST:PORT
+                                         how stale are reads through your own ProxySQL?
+  README.md                              \"Beside your ProxySQL in 10 minutes\"";
 
 /// Says how to talk to what runs, and waits for Enter or Ctrl-C.
 async fn keep(stage: &Stage) {
@@ -190,6 +245,9 @@ async fn keep(stage: &Stage) {
     }
     if let Some(causeway) = &stage.causeway {
         causeway.print_how_to();
+        if let Some(proxysql) = &stage.proxysql {
+            demo_proxysql::print_how_to(proxysql, &causeway.url);
+        }
     }
     let replica = topology.replica(0);
     let (name, socket) = (replica.name(), replica.socket.display());

@@ -1,6 +1,7 @@
 //! Tests against real MySQL servers.
 
 mod api;
+mod deployment;
 mod faults;
 mod feed;
 mod fences;

@@ -17,7 +17,7 @@ struct Cli {
     verify: VerifyArgs,
 }
 
-async fn run(options: &[&str]) -> anyhow::Result<Report> {
+pub(crate) async fn run(options: &[&str]) -> anyhow::Result<Report> {
     run_until(options, CancellationToken::new()).await
 }
 
@@ -35,19 +35,19 @@ async fn run_until(options: &[&str], stop: CancellationToken) -> anyhow::Result<
     verify(&cli.verify, stop).await
 }
 
-fn servers_of(topology: &Topology) -> String {
+pub(crate) fn servers_of(topology: &Topology) -> String {
     let servers = topology.servers().iter();
     let servers = servers.map(|server| format!("{}={}", server.name(), server.address()));
     servers.collect::<Vec<_>>().join(",")
 }
 
-fn policy<'a>(report: &'a Report, name: &str) -> &'a PolicyReport {
+pub(crate) fn policy<'a>(report: &'a Report, name: &str) -> &'a PolicyReport {
     let mut policies = report.policies.iter();
     let found = policies.find(|policy| policy.policy.starts_with(name));
     found.expect("the policy was asked for")
 }
 
-async fn delay_replicas(topology: &Topology) -> anyhow::Result<()> {
+pub(crate) async fn delay_replicas(topology: &Topology) -> anyhow::Result<()> {
     for replica in 0..topology.replicas().count() {
         topology.set_source_delay(replica, 1).await?;
     }
@@ -236,7 +236,7 @@ async fn a_run_that_is_stopped_reports_what_it_has() -> anyhow::Result<()> {
     Ok(())
 }
 
-fn listed(topology: &Topology) -> Vec<stub_causeway::Listed> {
+pub(crate) fn listed(topology: &Topology) -> Vec<stub_causeway::Listed> {
     let source = topology.source().name();
     let role = |name| if name == source { "source" } else { "replica" };
     let servers = topology.servers().iter();

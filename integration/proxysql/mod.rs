@@ -4,6 +4,7 @@ mod commands;
 mod faults;
 mod hints;
 mod tiers;
+mod verify;
 
 use anyhow::Context as _;
 use causeway::router::Router;

@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use super::{ConfigError, positive, raw, secret, value};
 use crate::observe;
-use crate::proxysql::AdminLogin;
 use crate::proxysql::controller::Settings;
 use crate::proxysql::tier::TierSpec;
 use crate::proxysql::want::{HintSpec, Managed};
+use crate::proxysql::{AdminLogin, LEASE_HOST, LEASE_MAX};
 
 /// Most instances kept in step.
 const INSTANCES_MAX: usize = 64;
@@ -30,8 +30,6 @@ const GUARD_FACTOR: u32 = 10;
 const GUARD_MIN: Duration = Duration::from_secs(60);
 /// Largest `max_replication_lag` of ProxySQL, in seconds.
 const GUARD_MAX_S: u32 = 126_144_000;
-/// Longest name of a lock in MySQL.
-const LOCK_NAME_MAX: usize = 64;
 /// Between two LOADs there is at least this.
 const LOAD_INTERVAL_FLOOR: Duration = Duration::from_millis(100);
 
@@ -56,8 +54,9 @@ pub(super) fn resolve(
             "must be 100ms or longer",
         ));
     }
-    if raw.lease.is_empty() || raw.lease.chars().count() > LOCK_NAME_MAX {
-        let problem = format!("must be a lock name of 1 to {LOCK_NAME_MAX} characters");
+    let lease = raw.lease.unwrap_or_else(|| lease(&instances));
+    if lease.is_empty() || lease.chars().count() > LEASE_MAX {
+        let problem = format!("must be a lock name of 1 to {LEASE_MAX} characters");
         return Err(value("proxysql.lease", &problem));
     }
     let managed = Managed {
@@ -69,7 +68,7 @@ pub(super) fn resolve(
         instances,
         mode: raw.mode,
         by_hand: raw.by_hand,
-        lease: raw.lease,
+        lease,
         interval: raw.interval,
         load_interval_min: raw.load_interval_min,
         save_to_disk: raw.save_to_disk,
@@ -83,6 +82,21 @@ pub(super) fn look_often_enough(settings: &Settings, observe: &mut observe::Sett
     let bounds = settings.managed.tiers.iter().map(|tier| tier.enter);
     if let Some(least) = bounds.min() {
         observe.source_heartbeat = observe.source_heartbeat.min(least / LOOKS_PER_BOUND);
+    }
+}
+
+/// Causeways that write to the same instances must share a lease. An instance on
+/// a loopback address is another one on every host.
+fn lease(instances: &[AdminLogin]) -> String {
+    let is_here = |login: &AdminLogin| {
+        let host = crate::fleet::split_address(&login.address).map_or("", |(host, _)| host);
+        let ip = host.parse::<std::net::IpAddr>();
+        host == "localhost" || ip.is_ok_and(|ip| ip.is_loopback())
+    };
+    if instances.iter().all(is_here) {
+        format!("causeway.proxysql@{LEASE_HOST}")
+    } else {
+        "causeway.proxysql".to_owned()
     }
 }
 

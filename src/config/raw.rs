@@ -170,8 +170,7 @@ pub(super) struct ProxySql {
     pub(super) mode: Mode,
     #[serde(default)]
     pub(super) by_hand: ByHand,
-    #[serde(default = "lease")]
-    pub(super) lease: String,
+    pub(super) lease: Option<String>,
     #[serde(default = "interval", deserialize_with = "duration")]
     pub(super) interval: Duration,
     #[serde(default = "load_interval_min", deserialize_with = "duration")]
@@ -214,10 +213,6 @@ pub(super) struct Tier {
     pub(super) changes_per_minute_max: usize,
     #[serde(default, deserialize_with = "maybe_duration")]
     pub(super) max_replication_lag: Option<Duration>,
-}
-
-fn lease() -> String {
-    "causeway.proxysql".to_owned()
 }
 
 fn interval() -> Duration {

@@ -65,7 +65,8 @@ pub struct Settings {
     pub mode: Mode,
     /// What happens to changes by hand.
     pub by_hand: ByHand,
-    /// The name of the advisory lock on the source.
+    /// The name of the advisory lock on the source; `{host}` in it stands for this
+    /// host's name.
     pub lease: String,
     /// Time between two looks at an instance.
     pub interval: Duration,
@@ -217,7 +218,7 @@ impl Controller {
             in_force: Mutex::new(vec![None; instances]),
             settings,
         });
-        let name = controller.settings.lease.clone();
+        let name = lease::name(&controller.settings.lease);
         let lease = Arc::clone(&controller.lease);
         tasks.spawn(lease::keep(
             lease,

@@ -34,6 +34,18 @@ const ATTEMPT_S: u32 = 1;
 const ATTEMPT_DEADLINE: Duration = Duration::from_secs(3);
 const PAUSE: Duration = Duration::from_secs(1);
 
+/// Longest name of a lock in MySQL, in characters.
+pub(crate) const NAME_MAX: usize = 64;
+/// Stands for the name of this host in a lease's name.
+pub(crate) const HOST: &str = "{host}";
+
+/// The lock's name: `template` with this host's name in place of [`HOST`].
+pub(crate) fn name(template: &str) -> String {
+    let host = gethostname::gethostname();
+    let name = template.replace(HOST, &host.to_string_lossy());
+    name.chars().take(NAME_MAX).collect()
+}
+
 /// The lease as seen by who wants to write.
 #[derive(Debug, Default)]
 pub(crate) struct Lease {
@@ -145,4 +157,17 @@ fn source(view: &FleetView) -> Option<(ServerIx, String)> {
 
 fn source_of(hub: &Hub) -> Option<ServerIx> {
     hub.view().source().map(|source| source.ix)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_host_is_part_of_the_name_where_the_template_says_so() {
+        assert_eq!(name("causeway.proxysql"), "causeway.proxysql");
+        let here = gethostname::gethostname();
+        assert!(name("x@{host}").ends_with(&*here.to_string_lossy()));
+        assert_eq!(name(&"y".repeat(100)).len(), NAME_MAX);
+    }
 }

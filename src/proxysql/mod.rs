@@ -37,3 +37,4 @@ pub mod want;
 pub use admin::{AdminError, AdminLogin};
 pub use controller::{Controller, Settings};
 pub use hints::Hints;
+pub(crate) use lease::{HOST as LEASE_HOST, NAME_MAX as LEASE_MAX};

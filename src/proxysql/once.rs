@@ -82,7 +82,7 @@ async fn observed(
     let view = settled(hub).await?;
     let lease = Arc::new(Lease::default());
     if change {
-        let (login, name) = (Arc::new(config.login.clone()), settings.lease.clone());
+        let (login, name) = (Arc::new(config.login.clone()), lease::name(&settings.lease));
         let hub = Arc::clone(hub);
         tasks.spawn(lease::keep(
             Arc::clone(&lease),

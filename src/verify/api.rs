@@ -67,6 +67,8 @@ pub(super) struct RouteAnswer {
     pub(super) server: String,
     pub(super) address: String,
     pub(super) role: String,
+    /// What sends a query there through ProxySQL.
+    pub(super) comment: Option<String>,
     pub(super) consistency: String,
     pub(super) reason: String,
     pub(super) degraded: bool,

@@ -21,6 +21,8 @@ Examples:
     causeway verify --user verify --policies all --seconds 20 --rounds 3
   See how stale your replicas are without Causeway:
     causeway verify --user verify --policies random,sticky:2s --servers db1=10.0.0.1:3306,db2=10.0.0.2:3306
+  Send all of it through ProxySQL: as its rules route it, and with Causeway's hints:
+    causeway verify --user verify --policies rules,causeway --through 127.0.0.1:6033
 
 The login needs CREATE, DROP, INSERT, UPDATE and SELECT on the scratch schema.
 
@@ -48,6 +50,11 @@ pub struct VerifyArgs {
     #[arg(long, value_name = "NAME", requires = "servers")]
     pub source: Option<String>,
 
+    /// ProxySQL's traffic port: reads and writes go there, with the same login. Only
+    /// the scratch table is set up on the servers themselves
+    #[arg(long, value_parser = parse_through, value_name = "HOST:PORT")]
+    pub through: Option<VerifyServer>,
+
     /// MySQL user of the traffic
     #[arg(long, default_value = "causeway_verify")]
     pub user: String,
@@ -65,7 +72,8 @@ pub struct VerifyArgs {
     pub keep: bool,
 
     /// Ways of routing to run: all, or any of source, random, sticky (or sticky:2s),
-    /// barrier (or barrier:50ms), causeway
+    /// barrier (or barrier:50ms), causeway; with --through: rules, hostgroup:N,
+    /// causeway
     #[arg(long, default_value = "causeway", value_delimiter = ',', value_parser = parse_policies)]
     pub policies: Vec<PolicyChoice>,
 
@@ -138,6 +146,7 @@ impl VerifyArgs {
         let mut list = Vec::new();
         for choice in &self.policies {
             let chosen = match choice {
+                PolicyChoice::All if self.through.is_some() => Policy::all_through(),
                 PolicyChoice::All => Policy::all(max_wait),
                 PolicyChoice::One(policy) => vec![policy.with_wait(max_wait)],
             };
@@ -148,6 +157,20 @@ impl VerifyArgs {
             }
         }
         list
+    }
+
+    /// Refuses policies that cannot be run this way.
+    pub(super) fn check_policies(&self) -> Result<(), String> {
+        let through = self.through.is_some();
+        let mut list = self.policy_list().into_iter();
+        match list.find(|policy| !policy.runs(through)) {
+            None => Ok(()),
+            Some(policy) if through => Err(format!(
+                "`{policy}` goes to the servers itself: with --through there are rules, \
+                 hostgroup:N and causeway"
+            )),
+            Some(policy) => Err(format!("`{policy}` needs --through HOST:PORT")),
+        }
     }
 }
 
@@ -259,6 +282,10 @@ fn parse_policies(text: &str) -> Result<PolicyChoice, String> {
         return Ok(PolicyChoice::All);
     }
     text.parse().map(PolicyChoice::One)
+}
+
+fn parse_through(text: &str) -> Result<VerifyServer, String> {
+    VerifyServer::new("proxysql", text)
 }
 
 /// A schema name is written into statements, so only plain names are taken.

@@ -12,6 +12,9 @@ use super::recorder::Routing;
 /// A token longer than this is replaced by a fenced one, which covers it.
 const TOKEN_BYTES_MAX: usize = 4_096;
 
+const NO_COMMENT: &str =
+    "route: no comment in the answer: is [proxysql.hints] configured, and in force?";
+
 /// A session's state towards Causeway.
 #[derive(Debug)]
 pub(super) struct CausewaySession {
@@ -20,6 +23,8 @@ pub(super) struct CausewaySession {
     carrier: Carrier,
     writes: WriteReport,
     asked: Option<Consistency>,
+    /// ProxySQL, where reads go through it.
+    through: Option<VerifyServer>,
     bound_us: Option<u64>,
     /// What the client carries, with [`Carrier::Token`].
     token: Option<String>,
@@ -36,6 +41,7 @@ impl CausewaySession {
             carrier: args.via,
             writes: args.writes,
             asked: args.consistency,
+            through: args.through.clone(),
             bound_us: args.max_staleness_ms.map(|ms| ms.saturating_mul(1_000)),
             token: None,
             told: true,
@@ -99,20 +105,39 @@ impl CausewaySession {
     }
 
     fn choice(&self, answer: RouteAnswer) -> Result<Choice, String> {
-        let server = VerifyServer::new(&answer.server, &answer.address)
-            .map_err(|error| format!("route: {error}"))?;
+        let server = self.server(&answer)?;
         let answered = Consistency::from_name(&answer.consistency)
             .ok_or_else(|| format!("route: unknown consistency `{}`", answer.consistency))?;
         // What was asked for is what is owed, unless the answer says `degraded`.
         let mut promise = Promise::new(self.asked.unwrap_or(answered), self.bound_us);
         promise.own_writes &= self.told;
         let off_source = !matches!(answer.role.as_str(), "source" | "primary");
+        // Behind ProxySQL it is measured, since the source may stand in there.
+        let off_source = self.through.is_none().then_some(off_source);
         let reason = answer.reason;
         Ok(Choice {
             server,
+            comment: answer.comment.filter(|_| self.through.is_some()),
             routing: Routing { reason, off_source },
             promise,
             degraded: answer.degraded,
+        })
+    }
+
+    /// Where to connect for the read: the server itself, or ProxySQL, which is told
+    /// of the server by the comment.
+    fn server(&self, answer: &RouteAnswer) -> Result<VerifyServer, String> {
+        let Some(through) = &self.through else {
+            let server = VerifyServer::new(&answer.server, &answer.address);
+            return server.map_err(|error| format!("route: {error}"));
+        };
+        if answer.comment.is_none() {
+            return Err(NO_COMMENT.into());
+        }
+        let name = answer.server.clone();
+        Ok(VerifyServer {
+            name,
+            ..through.clone()
         })
     }
 
@@ -145,6 +170,7 @@ mod tests {
             server: "db2".into(),
             address: "127.0.0.1:3307".into(),
             role: "replica".into(),
+            comment: None,
             consistency: "session".into(),
             reason: "replica_fresh".into(),
             degraded,
@@ -195,6 +221,22 @@ mod tests {
         session.take_over(&lost);
         assert!(!session.is_promised());
         assert!(!session.choice(lost).unwrap().promise.own_writes);
+    }
+
+    #[test]
+    fn through_proxysql_a_read_carries_the_comment_or_is_not_made() {
+        let through = session(&["--through", "127.0.0.1:6033"]);
+        let mut hinted = answer("", false, None);
+        assert_eq!(through.choice(hinted.clone()).unwrap_err(), NO_COMMENT);
+        hinted.comment = Some("/* hostgroup=9002 */".into());
+        let choice = through.choice(hinted.clone()).unwrap();
+        assert_eq!(choice.comment, hinted.comment);
+        assert_eq!(
+            (choice.server.name.as_str(), choice.server.port),
+            ("db2", 6033)
+        );
+        let direct = session(&[]).choice(hinted).unwrap();
+        assert_eq!((direct.comment, direct.server.port), (None, 3307));
     }
 
     #[test]

@@ -15,9 +15,11 @@ use super::recorder::{Recorder, Routing};
 use super::topology::Topology;
 
 /// A server for one read, and what was promised about it.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Choice {
     pub(super) server: VerifyServer,
+    /// What comes before the query, so that ProxySQL sends it there.
+    pub(super) comment: Option<String>,
     pub(super) routing: Routing,
     pub(super) promise: Promise,
     pub(super) degraded: bool,
@@ -25,10 +27,15 @@ pub(super) struct Choice {
 
 impl Choice {
     /// A choice of a policy that promises nothing.
-    fn unpromised(server: &VerifyServer, reason: &str, off_source: bool) -> Self {
-        let reason = reason.to_owned();
+    fn unpromised(
+        server: &VerifyServer,
+        reason: &str,
+        off_source: impl Into<Option<bool>>,
+    ) -> Self {
+        let (reason, off_source) = (reason.to_owned(), off_source.into());
         Self {
             server: server.clone(),
+            comment: None,
             routing: Routing { reason, off_source },
             promise: Promise::NONE,
             degraded: false,
@@ -54,6 +61,8 @@ pub(super) enum Chooser {
         gtid: Option<String>,
     },
     Causeway(Box<CausewaySession>),
+    /// ProxySQL decides, or is told of a hostgroup.
+    Proxied(Choice),
 }
 
 /// What a choice may need beside its own state.
@@ -66,7 +75,12 @@ pub(super) struct Surroundings<'a> {
 }
 
 impl Chooser {
-    pub(super) fn new(policy: Policy, causeway: CausewaySession) -> Self {
+    /// `through` is ProxySQL, which the policies that need it are given.
+    pub(super) fn new(
+        policy: Policy,
+        causeway: CausewaySession,
+        through: Option<&VerifyServer>,
+    ) -> Self {
         match policy.with_wait(None) {
             Policy::Source => Self::Source,
             Policy::Random => Self::Random,
@@ -79,13 +93,15 @@ impl Chooser {
                 gtid: None,
             },
             Policy::Causeway => Self::Causeway(Box::new(causeway)),
+            Policy::Rules => Self::Proxied(proxied(through, None)),
+            Policy::Hostgroup(number) => Self::Proxied(proxied(through, Some(number))),
         }
     }
 
     /// The session's write was acknowledged.
     pub(super) async fn wrote(&mut self, new: Option<String>, now_us: u64) -> Result<(), String> {
         match self {
-            Self::Source | Self::Random => Ok(()),
+            Self::Source | Self::Random | Self::Proxied(_) => Ok(()),
             Self::Sticky { written_us, .. } => {
                 *written_us = Some(now_us);
                 Ok(())
@@ -112,6 +128,7 @@ impl Chooser {
             }
             Self::Sticky { .. } => Ok(random(topology, around.rng)),
             Self::Barrier { wait, gtid } => Ok(barrier(*wait, gtid.as_deref(), around).await),
+            Self::Proxied(choice) => Ok(choice.clone()),
             Self::Causeway(session) => {
                 let choice = session.route().await?;
                 if !session.is_promised() {
@@ -132,10 +149,24 @@ fn random(topology: &Topology, rng: &mut StdRng) -> Choice {
     Choice::unpromised(replica, "replica", true)
 }
 
+/// Who answers is not known to whoever chooses.
+fn proxied(through: Option<&VerifyServer>, hostgroup: Option<u32>) -> Choice {
+    let through = through.expect("a policy through ProxySQL is refused without one");
+    let reason = if hostgroup.is_some() {
+        "hostgroup"
+    } else {
+        "rules"
+    };
+    Choice {
+        comment: hostgroup.map(|number| format!("/* hostgroup={number} */")),
+        ..Choice::unpromised(through, reason, None)
+    }
+}
+
 /// Waits on a random replica for the session's last write.
 async fn barrier(wait: Duration, gtid: Option<&str>, around: Surroundings<'_>) -> Choice {
     let choice = random(around.topology, around.rng);
-    let Some(gtid) = gtid.filter(|_| choice.routing.off_source) else {
+    let Some(gtid) = gtid.filter(|_| choice.routing.off_source == Some(true)) else {
         return choice;
     };
     match around.reader.barrier(&choice.server, gtid, wait).await {
@@ -168,6 +199,6 @@ mod tests {
         }
         assert_eq!(seen.into_iter().collect::<Vec<_>>(), ["b", "c"]);
         topology.replicas.clear();
-        assert!(!random(&topology, &mut rng).routing.off_source);
+        assert_eq!(random(&topology, &mut rng).routing.off_source, Some(false));
     }
 }

@@ -7,6 +7,7 @@ use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use tokio_util::sync::CancellationToken;
 
+use super::args::VerifyServer;
 use super::checker::{KeyId, Read, SessionId, Version, Write, WriteOutcome};
 use super::chooser::{Choice, Chooser, Surroundings};
 use super::reader::Reader;
@@ -22,6 +23,10 @@ const ERROR_PAUSE: Duration = Duration::from_millis(50);
 /// reads only show on a row that was read before.
 const NEIGHBOURS: u32 = 8;
 
+/// Of how many reads through ProxySQL one is followed by the question of who
+/// answers: it costs more than the read.
+const ASK_WHO_EACH: u32 = 16;
+
 /// How often a quiet session writes.
 const QUIET_WRITE_EACH_US: u64 = 5_000_000;
 
@@ -30,11 +35,21 @@ const QUIET_WRITE_EACH_US: u64 = 5_000_000;
 pub(super) struct Shared {
     pub(super) recorder: Arc<Recorder>,
     pub(super) topology: Arc<TopologyWatch>,
+    /// ProxySQL, when the traffic goes through it.
+    pub(super) through: Option<VerifyServer>,
     pub(super) table: Arc<Table>,
     pub(super) stop: CancellationToken,
     pub(super) clients: u32,
     pub(super) reads_per_write: u32,
     pub(super) pause: Duration,
+}
+
+impl Shared {
+    /// Where writes go now.
+    fn writer(&self) -> VerifyServer {
+        let through = self.through.clone();
+        through.unwrap_or_else(|| self.topology.current().source.clone())
+    }
 }
 
 /// What a session knows of its own row.
@@ -57,6 +72,8 @@ pub(super) struct Client {
     pub(super) rng: StdRng,
     /// For a session that writes seldom: when its next write is due.
     pub(super) quiet_until_us: Option<u64>,
+    /// Reads through ProxySQL so far.
+    pub(super) reads_through: u32,
     pub(super) shared: Arc<Shared>,
 }
 
@@ -134,7 +151,7 @@ impl Client {
         let shared = self.shared.clone();
         self.row.begun += 1;
         let statement = shared.table.update(self.id, self.row.begun);
-        let source = shared.topology.current().source.clone();
+        let source = shared.writer();
         let start_us = shared.recorder.begin_write(self.id, self.row.begun);
         let result = self.writer.write(&source, statement).await;
         let (outcome, took) = match &result {
@@ -181,11 +198,15 @@ impl Client {
                     seen,
                     start_us,
                     end_us: start_us,
-                    server: Arc::from(choice.server.name),
+                    server: Arc::from(choice.server.name.as_str()),
                     promise: choice.promise,
                     degraded: choice.degraded,
                 };
                 recorder.end_read(read, &choice.routing);
+                if choice.routing.off_source.is_none() {
+                    self.ask_who(&choice.server, choice.comment.as_deref())
+                        .await;
+                }
                 true
             }
             Err(error) => {
@@ -211,8 +232,25 @@ impl Client {
             now_us,
         };
         let choice = self.chooser.choose(around).await?;
-        let query = self.shared.table.select(key);
+        let select = self.shared.table.select(key);
+        let query = match &choice.comment {
+            Some(comment) => format!("{comment} {select}"),
+            None => select,
+        };
         let seen = self.reader.read(&choice.server, &query).await?;
         Ok((choice, seen))
+    }
+
+    /// Now and then, outside of what is measured: who answers such a read?
+    async fn ask_who(&mut self, proxy: &VerifyServer, comment: Option<&str>) {
+        self.reads_through = self.reads_through.wrapping_add(1);
+        if self.reads_through % ASK_WHO_EACH != 1 {
+            return;
+        }
+        let comment = comment.unwrap_or_default();
+        match self.reader.is_replica(proxy, comment).await {
+            Ok(replica) => self.shared.recorder.located(replica),
+            Err(error) => self.shared.recorder.error(&error),
+        }
     }
 }

@@ -10,7 +10,7 @@ use super::args::VerifyServer;
 /// How long connecting may take.
 const CONNECT_MAX: Duration = Duration::from_secs(5);
 /// Set rather than asked for, so that connecting sends no query.
-const PACKET_MAX: usize = 16 * 1024 * 1024;
+pub(super) const PACKET_MAX: usize = 16 * 1024 * 1024;
 /// Seconds; as above.
 const IDLE_MAX_S: usize = 28_800;
 

@@ -73,6 +73,7 @@ pub async fn run(args: VerifyArgs) -> anyhow::Result<Verdict> {
 /// # Errors
 /// As [`run`].
 pub async fn verify(args: &VerifyArgs, stop: CancellationToken) -> anyhow::Result<Report> {
+    args.check_policies().map_err(anyhow::Error::msg)?;
     let login = Login {
         user: args.user.clone(),
         password: std::env::var(&args.password_env).ok(),

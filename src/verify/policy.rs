@@ -29,6 +29,10 @@ pub enum Policy {
     Barrier(Option<Duration>),
     /// Whatever Causeway answers.
     Causeway,
+    /// Through ProxySQL, as its own rules send the query.
+    Rules,
+    /// Through ProxySQL, to this hostgroup.
+    Hostgroup(u32),
 }
 
 impl Policy {
@@ -43,6 +47,21 @@ impl Policy {
             barrier,
             Self::Causeway,
         ]
+    }
+
+    /// All policies through ProxySQL that need no further knowledge of it.
+    #[must_use]
+    pub fn all_through() -> Vec<Self> {
+        vec![Self::Rules, Self::Causeway]
+    }
+
+    /// Whether it can be run: through ProxySQL, or directly.
+    pub(super) fn runs(self, through: bool) -> bool {
+        match self {
+            Self::Causeway => true,
+            Self::Rules | Self::Hostgroup(_) => through,
+            Self::Source | Self::Random | Self::Sticky(_) | Self::Barrier(_) => !through,
+        }
     }
 
     /// Gives a barrier without a time of its own the wait that Causeway gets.
@@ -68,6 +87,8 @@ impl fmt::Display for Policy {
             Self::Barrier(None) => write!(f, "barrier"),
             Self::Barrier(Some(time)) => write!(f, "barrier:{time:?}"),
             Self::Causeway => write!(f, "causeway"),
+            Self::Rules => write!(f, "rules"),
+            Self::Hostgroup(number) => write!(f, "hostgroup:{number}"),
         }
     }
 }
@@ -77,6 +98,7 @@ impl FromStr for Policy {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let (name, time) = match text.split_once(':') {
+            Some(("hostgroup", number)) => return hostgroup(number),
             Some((name, time)) => (name, Some(parse_duration(time)?)),
             None => (text, None),
         };
@@ -89,11 +111,21 @@ impl FromStr for Policy {
             }
             ("barrier", time) => Ok(Self::Barrier(time)),
             ("causeway", None) => Ok(Self::Causeway),
+            ("rules", None) => Ok(Self::Rules),
             _ => Err(format!(
-                "`{text}` is none of all, source, random, sticky[:2s], barrier[:50ms], causeway"
+                "`{text}` is none of all, source, random, sticky[:2s], barrier[:50ms], causeway, \
+                 rules, hostgroup:N"
             )),
         }
     }
+}
+
+/// Hostgroups are signed integers in ProxySQL.
+fn hostgroup(text: &str) -> Result<Policy, String> {
+    let number = text.parse::<i32>().ok().and_then(|n| n.try_into().ok());
+    number
+        .map(Policy::Hostgroup)
+        .ok_or_else(|| format!("`{text}` is not the number of a hostgroup"))
 }
 
 /// Whether a session still sticks to the source.
@@ -110,7 +142,15 @@ mod tests {
 
     #[test]
     fn policies_are_written_as_they_are_read() {
-        for text in ["source", "random", "sticky:2s", "barrier:50ms", "causeway"] {
+        for text in [
+            "source",
+            "random",
+            "sticky:2s",
+            "barrier:50ms",
+            "causeway",
+            "rules",
+            "hostgroup:20",
+        ] {
             assert_eq!(text.parse::<Policy>().unwrap().to_string(), text);
         }
         assert_eq!("sticky".parse(), Ok(Policy::Sticky(STICKY_DEFAULT)));
@@ -121,9 +161,23 @@ mod tests {
             "sticky:",
             "sticky:2h",
             "barrier:0ms",
+            "hostgroup",
+            "hostgroup:-1",
+            "hostgroup:4294967295",
         ] {
             assert!(text.parse::<Policy>().is_err(), "{text}");
         }
+    }
+
+    #[test]
+    fn policies_run_either_directly_or_through_proxysql() {
+        for policy in Policy::all(None) {
+            assert_eq!(policy.runs(true), policy == Policy::Causeway, "{policy}");
+        }
+        for policy in [Policy::Rules, Policy::Hostgroup(20)] {
+            assert!(policy.runs(true) && !policy.runs(false), "{policy}");
+        }
+        assert!(Policy::all_through().iter().all(|policy| policy.runs(true)));
     }
 
     #[test]

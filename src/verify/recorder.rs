@@ -30,7 +30,8 @@ struct State {
 #[derive(Debug, Clone)]
 pub(super) struct Routing {
     pub(super) reason: String,
-    pub(super) off_source: bool,
+    /// `None`: only whoever passes the query on knows.
+    pub(super) off_source: Option<bool>,
 }
 
 /// Counts to show while the run goes on.
@@ -99,6 +100,11 @@ impl Recorder {
     /// Something went wrong.
     pub(super) fn error(&self, label: &str) {
         self.state.lock().stats.count_error(label);
+    }
+
+    /// Somebody asked who answers reads like the last one.
+    pub(super) fn located(&self, off_source: bool) {
+        self.state.lock().stats.count_located(off_source);
     }
 
     /// Causeway was not told of a write or has lost it: a read was promised less.

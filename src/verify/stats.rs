@@ -22,6 +22,8 @@ pub(super) struct PolicyStats {
     pub(super) cycles: u64,
     pub(super) writes: u64,
     pub(super) reads: u64,
+    /// Reads of which it is known who answered, and those that a replica did.
+    pub(super) located: u64,
     pub(super) off_source: u64,
     /// Not degraded, and stale (see [`ReadVerdict::is_stale`]).
     pub(super) stale: u64,
@@ -50,6 +52,7 @@ impl Default for PolicyStats {
             cycles: 0,
             writes: 0,
             reads: 0,
+            located: 0,
             off_source: 0,
             stale: 0,
             went_back: 0,
@@ -81,7 +84,9 @@ impl PolicyStats {
         took: Duration,
     ) {
         self.reads += 1;
-        self.off_source += u64::from(routing.off_source);
+        if let Some(off_source) = routing.off_source {
+            self.count_located(off_source);
+        }
         self.breaking_reads += u64::from(!verdict.broken.is_empty());
         if read.degraded {
             self.degraded += 1;
@@ -92,6 +97,11 @@ impl PolicyStats {
         }
         count(&mut self.reasons, &routing.reason);
         record(&mut self.read_us, took);
+    }
+
+    pub(super) fn count_located(&mut self, off_source: bool) {
+        self.located += 1;
+        self.off_source += u64::from(off_source);
     }
 
     pub(super) fn count_error(&mut self, label: &str) {

@@ -11,7 +11,7 @@ use futures_util::future::join_all;
 use tokio_util::sync::CancellationToken;
 
 use super::api::Api;
-use super::args::VerifyArgs;
+use super::args::{VerifyArgs, VerifyServer};
 use super::causeway::CausewaySession;
 use super::checker::{Limits, SessionId};
 use super::chooser::Chooser;
@@ -90,7 +90,7 @@ impl Workload<'_> {
         }
         let shared = self.shared(&recorder);
         let clients = self.clients(policy, round, &shared, rows)?;
-        let clients = join_all(clients.into_iter().map(warm_up(&self.topology))).await;
+        let clients = join_all(clients.into_iter().map(warm_up(self.read_from()))).await;
 
         let start = clock::now();
         let tasks: Vec<_> = clients.into_iter().map(|c| tokio::spawn(c.run())).collect();
@@ -108,6 +108,14 @@ impl Workload<'_> {
             *row = result.context("a session failed")?;
         }
         Ok(recorder.finish(elapsed))
+    }
+
+    /// What reads connect to.
+    fn read_from(&self) -> Vec<VerifyServer> {
+        match &self.args.through {
+            Some(proxy) => vec![proxy.clone()],
+            None => self.topology.current().servers(),
+        }
     }
 
     /// What the progress is called.
@@ -143,6 +151,7 @@ impl Workload<'_> {
         Arc::new(Shared {
             recorder: recorder.clone(),
             topology: self.topology.clone(),
+            through: self.args.through.clone(),
             table: self.table.clone(),
             stop: self.stop.child_token(),
             clients: self.args.clients,
@@ -179,17 +188,17 @@ impl Workload<'_> {
             row,
             writer: Writer::start(self.login.clone(), &format!("verify-write-{id}"))?,
             reader: Reader::new(self.login.clone()),
-            chooser: Chooser::new(policy, causeway),
+            chooser: Chooser::new(policy, causeway, self.args.through.as_ref()),
             rng: Client::rng(self.args.seed, id),
+            reads_through: 0,
             quiet_until_us: (id < self.args.quiet).then_some(0),
             shared: shared.clone(),
         })
     }
 }
 
-/// Connects a session to all servers before the time starts.
-fn warm_up(topology: &TopologyWatch) -> impl Fn(Client) -> BoxedClient {
-    let servers = topology.current().servers();
+/// Connects a session to all these before the time starts.
+fn warm_up(servers: Vec<VerifyServer>) -> impl Fn(Client) -> BoxedClient {
     move |mut client| {
         let servers = servers.clone();
         Box::pin(async move {

@@ -14,7 +14,7 @@ use mysql_common::packets::session_state_change::SessionStateChange;
 use tokio::sync::oneshot;
 
 use super::args::VerifyServer;
-use super::login::Login;
+use super::login::{Login, PACKET_MAX};
 use super::tracked_gtid::parse_tracked_gtid;
 use crate::clock;
 
@@ -114,6 +114,8 @@ fn connect(login: &Login, source: &VerifyServer) -> Result<mysql::Conn, mysql::E
         .user(Some(login.user.clone()))
         .pass(login.password.clone())
         .prefer_socket(false)
+        // Asking the server for it would make ProxySQL keep the connection.
+        .max_allowed_packet(Some(PACKET_MAX))
         .tcp_connect_timeout(Some(STEP_MAX))
         .read_timeout(Some(STEP_MAX))
         .write_timeout(Some(STEP_MAX))

@@ -13,7 +13,10 @@ use std::path::PathBuf;
 use mysql_async::{Opts, OptsBuilder};
 use tempfile::TempDir;
 
-use self::{real::Real, standin::StandIn};
+use self::{
+    real::{Real, SettingsFile},
+    standin::StandIn,
+};
 use super::{place::fresh_folder, server::Server};
 
 pub(crate) use self::admin::Admin;
@@ -111,6 +114,18 @@ impl ProxySql {
             running,
             _folder: Some(folder),
         })
+    }
+
+    /// Starts a real one with a settings file of its own, whose admin login must be
+    /// [`ADMIN`]; `None` when there is only the stand-in.
+    pub(crate) async fn start_with(file: SettingsFile<'_>) -> anyhow::Result<Option<Self>> {
+        let Ok(program) = program() else {
+            return Ok(None);
+        };
+        Ok(Some(Self {
+            running: Running::Real(Real::start_with(&program, file).await?),
+            _folder: None,
+        }))
     }
 
     pub(crate) fn kind(&self) -> Kind {
@@ -217,7 +232,7 @@ fn plain_opts(port: u16, user: &str, password: &str) -> OptsBuilder {
 }
 
 /// The real binary, or why there is none.
-fn program() -> Result<PathBuf, &'static str> {
+pub(crate) fn program() -> Result<PathBuf, &'static str> {
     if std::env::var("CAUSEWAY_PROXYSQL").is_ok_and(|choice| choice == "standin") {
         return Err("CAUSEWAY_PROXYSQL asks for it");
     }

@@ -23,6 +23,9 @@ const END_WITHIN: Duration = Duration::from_secs(30);
 const PORT_TRIES: usize = 4;
 const LOG_LINES_SHOWN: usize = 60;
 
+/// Writes a settings file for a folder, and the ports of the admin and the traffic.
+pub(crate) type SettingsFile<'a> = &'a (dyn Fn(&Path, [u16; 2]) -> String + Sync);
+
 /// A running ProxySQL. It ends when this is dropped.
 #[derive(Debug)]
 pub(super) struct Real {
@@ -34,9 +37,14 @@ pub(super) struct Real {
 impl Real {
     /// Starts this program, and waits until its admin answers.
     pub(super) async fn start(program: &Path) -> anyhow::Result<Self> {
+        Self::start_with(program, &settings_file).await
+    }
+
+    /// The same with another settings file, made for a folder and the two ports.
+    pub(super) async fn start_with(program: &Path, file: SettingsFile<'_>) -> anyhow::Result<Self> {
         let mut failure = None;
         for _ in 0..PORT_TRIES {
-            let real = Self::prepare(program)?;
+            let real = Self::prepare(program, file)?;
             match real.run().await {
                 Ok(()) => return Ok(real),
                 Err(error) if real.port_was_taken() => failure = Some(error),
@@ -78,11 +86,11 @@ impl Real {
         lines[lines.len().saturating_sub(LOG_LINES_SHOWN)..].join("\n")
     }
 
-    fn prepare(program: &Path) -> anyhow::Result<Self> {
+    fn prepare(program: &Path, file: SettingsFile<'_>) -> anyhow::Result<Self> {
         let folder = fresh_folder()?;
         let ports = [free_port()?, free_port()?];
         let settings = folder.path().join("proxysql.cnf");
-        std::fs::write(&settings, settings_file(folder.path(), ports))?;
+        std::fs::write(&settings, file(folder.path(), ports))?;
         let words: Vec<OsString> = vec![
             program.into(),
             // In the foreground, without the watcher that would start it again.

@@ -77,7 +77,7 @@ fn the_defaults() {
         }],
         mode: Mode::Apply,
         by_hand: ByHand::Repair,
-        lease: "causeway.proxysql".into(),
+        lease: "causeway.proxysql@{host}".into(),
         interval: Duration::from_secs(1),
         load_interval_min: Duration::from_millis(100),
         save_to_disk: true,

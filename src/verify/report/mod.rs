@@ -37,7 +37,7 @@ pub struct Report {
 /// What one policy did.
 #[derive(Debug, Clone, Serialize)]
 pub struct PolicyReport {
-    /// `source`, `random`, `sticky:2s`, `barrier:50ms` or `causeway`.
+    /// As on the command line: `source`, `sticky:2s`, `rules`, `causeway`, ….
     pub policy: String,
     /// Whether its violations count for the verdict: Causeway's do.
     pub promises: bool,
@@ -61,7 +61,7 @@ pub struct PolicyReport {
     /// Promises broken.
     pub violations: ViolationReport,
     /// Share of the reads that did not go to the source, in percent; `null`
-    /// without reads.
+    /// without reads. Through ProxySQL it is a sample.
     pub off_source_pct: Option<f64>,
     /// Latency of a read, from asking for the route to having the row.
     pub read_ms: LatencyReport,
@@ -144,7 +144,7 @@ impl PolicyReport {
     pub(super) fn new(policy: Policy, stats: &PolicyStats) -> Self {
         let seconds = stats.elapsed.as_secs_f64();
         let examples = stats.examples.iter().take(EXAMPLES_MAX);
-        let share = stats.off_source as f64 / stats.reads as f64;
+        let share = stats.off_source as f64 / stats.located as f64;
         Self {
             policy: policy.to_string(),
             promises: policy == Policy::Causeway,
@@ -163,7 +163,7 @@ impl PolicyReport {
                     .collect(),
                 examples: examples.map(ToString::to_string).collect(),
             },
-            off_source_pct: (stats.reads > 0).then(|| round(100.0 * share)),
+            off_source_pct: (stats.located > 0).then(|| round(100.0 * share)),
             read_ms: LatencyReport::new(&stats.read_us),
             write_ms: LatencyReport::new(&stats.write_us),
             degraded_reads: stats.degraded,

@@ -26,7 +26,7 @@ fn stats(seen: u64, degraded: bool, promise: Promise) -> PolicyStats {
     let verdict = checker.end_read(&read);
     let routing = Routing {
         reason: "replica_fresh".into(),
-        off_source: true,
+        off_source: Some(true),
     };
     let mut stats = PolicyStats {
         elapsed: Duration::from_secs(2),
