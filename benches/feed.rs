@@ -27,7 +27,11 @@ use support::{Mode, judge, say, time};
 
 const ROWS: u32 = 3000;
 const UPDATES: u32 = 500;
+/// More of them, for a 99th percentile that means something.
+const SMALL_UPDATES: u32 = 3000;
 const SLOW_UPDATES: u32 = 50;
+/// No later than with the reader; both share two cores with everything else.
+const LIMIT: f64 = 1.02;
 const SOON: Duration = Duration::from_secs(30);
 const READER: &str = "PROXYSQL_BINLOG_READER";
 
@@ -57,14 +61,20 @@ async fn measure() -> anyhow::Result<()> {
     } else {
         say("feed", format!("{READER} is not set: Causeway's side only"));
     }
-    round(&mut sides, "idle replica", UPDATES).await?;
-    compare(&sides);
+    let cases = [
+        ("3,000 rows", "", UPDATES),
+        ("1 row", " WHERE id = 7", SMALL_UPDATES),
+    ];
+    for (what, rows, updates) in cases {
+        round(&mut sides, what, rows, updates).await?;
+        compare(&sides, what);
+    }
     let slow = [
         "SET GLOBAL sync_binlog = 0",
         "SET GLOBAL binlog_group_commit_sync_delay = 200000",
     ];
     topology.replica(0).execute_all(&slow).await?;
-    round(&mut sides, "group commit delay 200 ms", SLOW_UPDATES).await?;
+    round(&mut sides, "group commit delay 200 ms", "", SLOW_UPDATES).await?;
     for side in sides {
         side.proxy.stop().await?;
     }
@@ -76,6 +86,10 @@ async fn measure() -> anyhow::Result<()> {
 async fn fill(topology: &Topology) -> anyhow::Result<()> {
     let values: Vec<String> = (1..=ROWS).map(|id| format!("({id}, 0)")).collect();
     let source = topology.source();
+    // What the reader asks for at its start.
+    source
+        .execute("GRANT REPLICATION CLIENT ON *.* TO repl")
+        .await?;
     source
         .execute("CREATE TABLE app.t (id INT PRIMARY KEY, v INT NOT NULL)")
         .await?;
@@ -111,6 +125,9 @@ struct Side {
     conn: Conn,
     times: time::Times,
     dirty: u32,
+    /// What it wrote last: odd numbers or even ones, so that every write of
+    /// either side changes the row.
+    value: u32,
 }
 
 impl Side {
@@ -151,12 +168,14 @@ impl Side {
             conn,
             times: time::Times::new(),
             dirty: 0,
+            value: u32::from(name == "reader"),
         })
     }
 
-    async fn write_and_read(&mut self, value: u32) -> anyhow::Result<()> {
+    async fn write_and_read(&mut self, rows: &str) -> anyhow::Result<()> {
+        let value = self.value;
         self.conn
-            .query_drop(format!("UPDATE app.t SET v = {value}"))
+            .query_drop(format!("UPDATE app.t SET v = {value}{rows}"))
             .await?;
         let written = time::now();
         let read: Option<u32> = self
@@ -180,18 +199,17 @@ impl Side {
     }
 }
 
-async fn round(sides: &mut [Side], what: &str, updates: u32) -> anyhow::Result<()> {
+async fn round(sides: &mut [Side], what: &str, rows: &str, updates: u32) -> anyhow::Result<()> {
     let mut before = Vec::new();
     for side in sides.iter_mut() {
         (side.dirty, side.times) = (0, time::Times::new());
         before.push(side.gated().await?);
     }
-    let mut value = 0;
     for _ in 0..updates {
         for side in sides.iter_mut() {
-            value += 1;
-            // Another value than every round's before.
-            side.write_and_read(value + updates * 10).await?;
+            side.value += 2;
+            let done = side.write_and_read(rows).await;
+            done.with_context(|| format!("{what} through {}", side.name))?;
         }
     }
     for (side, before) in sides.iter().zip(before) {
@@ -218,17 +236,17 @@ async fn round(sides: &mut [Side], what: &str, updates: u32) -> anyhow::Result<(
 }
 
 /// How long a read takes with either feed.
-fn compare(sides: &[Side]) {
+fn compare(sides: &[Side], what: &str) {
     let [ours, reader] = sides else { return };
     let ratio = |quantile| {
         ours.times.quantile(quantile).as_secs_f64() / reader.times.quantile(quantile).as_secs_f64()
     };
     let (p50, p99) = (ratio(0.5), ratio(0.99));
     judge(
-        "feed/answered no later than with the reader",
-        p50.max(p99) <= 1.0,
+        &format!("feed/{what}/against the reader"),
+        p50.max(p99) <= LIMIT,
         format!("p50 {p50:.2}× p99 {p99:.2}×"),
-        "1.00×",
+        "1.00×, and 2 % for noise",
     );
 }
 

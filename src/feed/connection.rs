@@ -35,6 +35,7 @@ pub(super) async fn tell(
     server: ServerIx,
     lines: &AtomicU64,
 ) -> End {
+    let _listening = hub.listen(server);
     let (mut heard, mut socket) = stream.split();
     let mut ears = pin!(listen(&mut heard));
     let (mut session, mut unsent) = (Session::default(), Unsent::new(clock::now()));

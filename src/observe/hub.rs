@@ -54,6 +54,8 @@ pub(super) struct ServerHub {
     pub(super) established: AtomicUsize,
     /// Tells that something was observed of the server.
     news: Notify,
+    /// Feeds to whose clients every transaction matters.
+    listeners: AtomicUsize,
 }
 
 /// The fleet as observed.
@@ -78,6 +80,7 @@ impl Hub {
             poll_now: Notify::new(),
             established: AtomicUsize::new(0),
             news: Notify::new(),
+            listeners: AtomicUsize::new(0),
         };
         Self {
             view: ArcSwap::from_pointee(fleet.view()),
@@ -167,6 +170,21 @@ impl Hub {
             .unwrap_or_default();
     }
 
+    /// Somebody waits for every transaction of the server, until the result is
+    /// dropped: its pump then looks more often.
+    pub fn listen(&self, server: ServerIx) -> Listening<'_> {
+        let listeners = &self.servers[server.index()].listeners;
+        listeners.fetch_add(1, Ordering::AcqRel);
+        Listening(listeners)
+    }
+
+    pub(super) fn is_listened_to(&self, server: ServerIx) -> bool {
+        self.servers[server.index()]
+            .listeners
+            .load(Ordering::Acquire)
+            > 0
+    }
+
     /// Ready once something is observed of `server` after this call, whether or
     /// not it was awaited by then.
     pub fn news(&self, server: ServerIx) -> Notified<'_> {
@@ -253,5 +271,15 @@ struct WaitGuard<'a> {
 impl Drop for WaitGuard<'_> {
     fn drop(&mut self) {
         self.waiters.remove(self.id);
+    }
+}
+
+/// Counts somebody who waits for every transaction of a server.
+#[derive(Debug)]
+pub struct Listening<'a>(&'a AtomicUsize);
+
+impl Drop for Listening<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::AcqRel);
     }
 }

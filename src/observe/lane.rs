@@ -18,6 +18,9 @@ const BARRIER_SLICE: Duration = Duration::from_millis(10);
 /// An answer that is later than this, after its barrier should have ended, will
 /// not come: the server hangs.
 const HANG: Duration = Duration::from_secs(1);
+/// Least time between two looks of the pump while a feed is open, whose clients
+/// wait for every transaction.
+const LISTENED_TO_INTERVAL: Duration = Duration::from_millis(1);
 /// An unused connection is tried this often.
 const KEEP_ALIVE: Duration = Duration::from_secs(30);
 
@@ -57,7 +60,12 @@ async fn pump_once(
     aim.saw(next.as_ref(), &sample.set, sample.answered);
     target.hub.observe(target.ix, Event::Executed(sample));
     // With nothing to wait for, the server is looked at now and then.
-    let pause = target.settings.pump_interval.max(match next {
+    let interval = target.settings.pump_interval;
+    let interval = match target.hub.is_listened_to(target.ix) {
+        true => interval.min(LISTENED_TO_INTERVAL),
+        false => interval,
+    };
+    let pause = interval.max(match next {
         Some(_) => Duration::ZERO,
         None => timeout,
     });
