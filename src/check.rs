@@ -97,7 +97,9 @@ pub async fn check(config: &Config) -> Report {
     findings.push(fleet_finding(&view));
     if let Some(settings) = &config.proxysql {
         let tracking = tracking(&config.servers, &seen);
-        findings.extend(instances::look(settings, &config.servers, &tracking).await);
+        let answered = seen.iter().flatten().map(|seen| seen.identity.version);
+        let newest = answered.max();
+        findings.extend(instances::look(settings, &config.servers, &tracking, newest).await);
     }
     Report {
         passed: findings.iter().all(|finding| finding.level != Level::Error),

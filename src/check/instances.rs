@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::Finding;
-use crate::fleet::ServerSpec;
+use crate::fleet::{ServerSpec, Version};
 use crate::proxysql::check::{Context, findings as of, unusable};
 use crate::proxysql::look::survey;
 use crate::proxysql::{AdminError, Settings};
@@ -13,6 +13,7 @@ pub(super) async fn look(
     settings: &Settings,
     servers: &[ServerSpec],
     tracking: &BTreeMap<String, String>,
+    newest: Option<Version>,
 ) -> Vec<Finding> {
     let looks = settings.instances.iter().cloned();
     let looks = looks.map(|login| tokio::spawn(async move { survey(&login).await }));
@@ -23,6 +24,7 @@ pub(super) async fn look(
             settings,
             servers,
             tracking,
+            newest,
         };
         let panicked =
             |panic: tokio::task::JoinError| Err(AdminError::Unreadable(panic.to_string()));

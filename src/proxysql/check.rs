@@ -15,7 +15,7 @@ use super::admin::AdminError;
 use super::controller::Settings;
 use super::survey::Survey;
 use crate::check::{Finding, Level};
-use crate::fleet::ServerSpec;
+use crate::fleet::{ServerSpec, Version};
 
 const RULES: &str = "LOAD MYSQL QUERY RULES TO RUNTIME; SAVE MYSQL QUERY RULES TO DISK;";
 const USERS: &str = "LOAD MYSQL USERS TO RUNTIME; SAVE MYSQL USERS TO DISK;";
@@ -33,6 +33,8 @@ pub(crate) struct Context<'a> {
     pub(crate) servers: &'a [ServerSpec],
     /// `session_track_gtids` of the servers that answered, by name.
     pub(crate) tracking: &'a BTreeMap<String, String>,
+    /// The newest version among the servers that answered.
+    pub(crate) newest: Option<Version>,
 }
 
 /// Everything there is to say of an instance that was read.

@@ -7,11 +7,12 @@ use super::read::snapshot;
 use super::survey::{Rule, Survey, User};
 
 /// The variables that matter. No secrets: surveys are printed.
-const VARIABLES: [&str; 9] = [
+const VARIABLES: [&str; 10] = [
     "mysql-binlog_reader_connect_retry_msec",
     "mysql-default_session_track_gtids",
     "mysql-monitor_enabled",
     "mysql-monitor_replication_lag_interval",
+    "mysql-monitor_replication_lag_use_percona_heartbeat",
     "mysql-monitor_username",
     "mysql-monitor_writer_is_also_reader",
     "mysql-multiplexing",

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::fleet;
+
 /// `@@version`, up to the patch level.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Version {
@@ -32,7 +34,23 @@ pub const OLDEST: Version = version(2, 0, 9);
 /// count as affected.
 const LOAD_AND_GATING: Version = version(3, 0, 9);
 
+/// The first MySQL without `SHOW SLAVE STATUS`.
+const WITHOUT_SLAVE_STATUS: fleet::Version = fleet::Version::new(8, 4, 0);
+/// 2.7.1 asks for the lag with that statement (seen in its monitor's log). Which
+/// release asks otherwise is not known; later major versions are given the
+/// benefit of the doubt.
+const SLAVE_STATUS_BEFORE: Version = version(3, 0, 0);
+
 impl Version {
+    /// The first MySQL whose replication lag this version cannot ask for.
+    pub fn lag_unknown_from(self) -> fleet::Version {
+        if self < SLAVE_STATUS_BEFORE {
+            WITHOUT_SLAVE_STATUS
+        } else {
+            fleet::Version::new(u16::MAX, 0, 0)
+        }
+    }
+
     /// Reads `2.7.1-16-g2726c27` and the like.
     pub fn parse(text: &str) -> Option<Self> {
         let numbers = text.split(['-', '_', ' ']).next()?;

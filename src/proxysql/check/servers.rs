@@ -175,6 +175,31 @@ fn lag_guard(survey: &Survey, context: &Context<'_>, tier: &TierSpec, notes: &mu
         );
     }
     lag_interval(survey, tier, notes);
+    blind_guard(survey, context, tier, notes);
+}
+
+/// Where ProxySQL cannot ask for the lag, its guard never acts.
+fn blind_guard(survey: &Survey, context: &Context<'_>, tier: &TierSpec, notes: &mut Notes<'_>) {
+    let heartbeat = survey
+        .variable("mysql-monitor_replication_lag_use_percona_heartbeat")
+        .is_some_and(|table| !table.is_empty());
+    let unheard = context
+        .newest
+        .is_some_and(|server| server >= survey.snapshot.version.lag_unknown_from());
+    if unheard && !heartbeat && tier.max_replication_lag > 0 {
+        notes.warn(
+            format!(
+                "ProxySQL {} asks for the lag with SHOW SLAVE STATUS, which servers from MySQL \
+                 8.4 on do not know: nothing guards tier {} when Causeway is gone",
+                survey.snapshot.version, tier.hostgroup
+            ),
+            format!(
+                "run a heartbeat (pt-heartbeat), and SET \
+                 mysql-monitor_replication_lag_use_percona_heartbeat='percona.heartbeat'; \
+                 {VARIABLES}"
+            ),
+        );
+    }
 }
 
 fn lag_interval(survey: &Survey, tier: &TierSpec, notes: &mut Notes<'_>) {

@@ -40,6 +40,7 @@ fn look_with(survey: &Survey, text: &str, track: &str) -> Vec<Finding> {
         settings: config.proxysql.as_ref().expect("a section [proxysql]"),
         servers: &config.servers,
         tracking: &tracking(track),
+        newest: None,
     };
     let mut findings = findings(survey, &context);
     assert_eq!(findings.remove(0).level, Level::Good);
@@ -328,6 +329,37 @@ fn a_lag_guard_as_tight_as_the_bound_is_found() {
         row.max_replication_lag = 3;
     });
     assert_eq!(look(&survey), []);
+}
+
+#[test]
+fn a_guard_that_cannot_see_the_lag_is_found() {
+    let config = config(CONFIG);
+    let look = |newest, survey: &Survey| {
+        let context = Context {
+            instance: "px",
+            settings: config.proxysql.as_ref().expect("a section [proxysql]"),
+            servers: &config.servers,
+            tracking: &tracking("OFF"),
+            newest: Some(newest),
+        };
+        findings(survey, &context).split_off(1)
+    };
+    let mysql = crate::fleet::Version::new;
+    let (old, new) = (mysql(8, 0, 40), mysql(8, 4, 0));
+    let mut survey = healthy();
+    assert_eq!(look(old, &survey), []);
+    one(
+        &look(new, &survey),
+        Level::Warning,
+        "SHOW SLAVE STATUS",
+        "heartbeat",
+    );
+    let heartbeat = "mysql-monitor_replication_lag_use_percona_heartbeat";
+    set(&mut survey, heartbeat, "percona.heartbeat");
+    assert_eq!(look(new, &survey), []);
+    let mut survey = healthy();
+    survey.snapshot.version = Version::parse("3.0.9").expect("a version");
+    assert_eq!(look(new, &survey), []);
 }
 
 #[test]
