@@ -1,6 +1,6 @@
 //! One ProxySQL, kept as wanted: look, plan, apply, verify.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -12,6 +12,7 @@ use super::admin::{Admin, AdminError};
 use super::apply::{Applied, apply, save};
 use super::by_hand::{self, Known};
 use super::controller::{ByHand, Controller, Held, InstanceStats, Mode};
+use super::pace::Pace;
 use super::plan::{Plan, Scope, plan};
 use super::read::{count_gated, glance, snapshot};
 use super::rows::{Glance, Snapshot};
@@ -27,17 +28,13 @@ const GATED_INTERVAL: Duration = Duration::from_secs(60);
 /// Everything is looked at this often, since a glance does not show what ProxySQL
 /// shuns and takes back by itself.
 const FULL_LOOK_INTERVAL: Duration = Duration::from_secs(5);
-/// With this many LOADs in the last minute, the next ones are a second apart.
-const LOADS_PER_MINUTE: usize = 60;
-const LOADS_SPAN: Duration = Duration::from_secs(60);
-const LOADS_SLOW: Duration = Duration::from_secs(1);
 
 type Wants = Option<Arc<Vec<Want>>>;
 
 /// What is remembered of an instance over its connections.
 #[derive(Default)]
 struct Memory {
-    loads_at: VecDeque<Moment>,
+    pace: Pace,
     gated: Option<(Moment, u64)>,
     gated_seen: bool,
     known: Known,
@@ -159,7 +156,10 @@ async fn step(
         controller.saw_hints(number, &snapshot.runtime);
         return Ok((seen, Some(now.plus(controller.settings.interval))));
     }
-    if let Some(at) = memory.paced_until(now, controller.settings.load_interval_min) {
+    if let Some(at) = memory
+        .pace
+        .until(now, controller.settings.load_interval_min)
+    {
         return Ok((seen, Some(at)));
     }
     let again = carry_out(controller, number, memory, admin, &snapshot, wants, &todo).await?;
@@ -178,12 +178,12 @@ async fn carry_out(
     let stats = &controller.stats[number];
     let started = clock::now();
     let may_load = || controller.lease.is_held(clock::now());
-    memory.loads_at.push_back(started);
+    memory.pace.load(started);
     let applied = apply(admin, snapshot, wants, &memory.scope, todo, may_load).await?;
     let took = clock::now().since(started);
     let after = match applied {
         Applied::Overtaken => {
-            memory.loads_at.pop_back();
+            memory.pace.take_back();
             return Ok(clock::now());
         }
         Applied::Verified(after) => after,
@@ -330,24 +330,6 @@ impl Memory {
             self.gated = None;
         }
         self.last = Some(now);
-    }
-
-    /// When the next LOAD may be, if not now.
-    fn paced_until(&mut self, now: Moment, interval: Duration) -> Option<Moment> {
-        while self
-            .loads_at
-            .front()
-            .is_some_and(|at| now.since(*at) >= LOADS_SPAN)
-        {
-            self.loads_at.pop_front();
-        }
-        let interval = if self.loads_at.len() >= LOADS_PER_MINUTE {
-            interval.max(LOADS_SLOW)
-        } else {
-            interval
-        };
-        let next = self.loads_at.back()?.plus(interval);
-        (next > now).then_some(next)
     }
 
     /// Logs what is wrong, once until it changes.

@@ -23,6 +23,7 @@ mod instance;
 mod lease;
 pub(crate) mod look;
 pub mod once;
+mod pace;
 pub mod plan;
 pub(crate) mod read;
 pub mod rows;
