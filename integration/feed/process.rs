@@ -188,7 +188,7 @@ async fn what_keeps_a_feed_from_starting_is_named() -> anyhow::Result<()> {
         assert_eq!(code, Some(2), "{text}");
         assert!(text.contains(expected), "{expected}: {text}");
     }
-    let both = ["feed", "--config", "c.toml", "--pump-interval", "1ms"];
+    let both = ["feed", "--config", "c.toml", "--tls", "disabled"];
     let (code, text) = failure(&both).await?;
     assert!(
         code == Some(2) && text.contains("cannot be used with"),

@@ -4,7 +4,6 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::time::Duration;
 
 use anyhow::{Context, bail, ensure};
 use tokio_util::sync::CancellationToken;
@@ -28,14 +27,7 @@ Logs go to standard error; CAUSEWAY_LOG=debug tells more. Exit code: 0 when it w
 stopped with SIGTERM or SIGINT; 2 when it could not start.";
 
 /// What a configuration file says itself.
-const OPTIONS: [&str; 6] = [
-    "server",
-    "listen",
-    "user",
-    "password_env",
-    "tls",
-    "pump_interval",
-];
+const OPTIONS: [&str; 5] = ["server", "listen", "user", "password_env", "tls"];
 
 /// Options of `causeway feed`.
 #[derive(Debug, clap::Args)]
@@ -59,10 +51,6 @@ pub(crate) struct FeedArgs {
     /// disabled, preferred, required or verify
     #[arg(long, default_value = "preferred", value_name = "MODE", value_parser = tls)]
     tls: Tls,
-    /// Least time between two looks at the executed set: what commits that follow
-    /// each other closely wait to be told at most
-    #[arg(long, default_value = "5ms", value_parser = humantime::parse_duration, value_name = "TIME")]
-    pump_interval: Duration,
     #[command(flatten)]
     log: Log,
 }
@@ -145,10 +133,7 @@ impl FeedArgs {
         Ok(Plan {
             servers: vec![spec],
             login,
-            settings: Settings {
-                pump_interval: self.pump_interval,
-                ..Settings::default()
-            },
+            settings: Settings::default(),
             feed: Feed {
                 listen: vec![listen],
             },
