@@ -88,6 +88,22 @@ async fn a_commit_arrives_at_every_server_s_feed() -> anyhow::Result<()> {
     Ok(())
 }
 
+/// The pump would wait a minute between two looks, were nobody listening.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_feed_is_told_at_once_however_slow_the_pump_is_set() -> anyhow::Result<()> {
+    let topology = shared().await;
+    let slow = format!("[observe]\npump_interval = \"60s\"\n{REPLICA}");
+    let fed = Fed::start(&topology, &slow).await?;
+    let mut peer = fed.connect("db2").await?;
+    for n in 0..5 {
+        let table = format!("CREATE TABLE app.prompt{n} (id INT PRIMARY KEY)");
+        let gtid = topology.source().write(&table).await?;
+        peer.until_told(&gtid).await?;
+    }
+    fed.stop().await;
+    Ok(())
+}
+
 /// A server by itself, whose set has gaps, begins late, and has tags.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_set_with_gaps_and_tags_is_told_as_what_it_is() -> anyhow::Result<()> {

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-const PURE: [&str; 21] = [
+const PURE: [&str; 22] = [
     "gtid",
     "fleet",
     "session",
@@ -14,6 +14,7 @@ const PURE: [&str; 21] = [
     "moment.rs",
     "proxysql/tier.rs",
     "proxysql/want.rs",
+    "proxysql/held.rs",
     "proxysql/pace.rs",
     "proxysql/plan.rs",
     "proxysql/follow.rs",

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use causeway::proxysql::controller::Held;
+use causeway::proxysql::Held;
 use causeway::router::Router;
 use std::sync::atomic::Ordering;
 

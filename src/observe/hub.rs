@@ -56,6 +56,8 @@ pub(super) struct ServerHub {
     news: Notify,
     /// Feeds to whose clients every transaction matters.
     listeners: AtomicUsize,
+    /// Tells the pump that it is listened to from now on.
+    pub(super) listened_to: Notify,
 }
 
 /// The fleet as observed.
@@ -81,6 +83,7 @@ impl Hub {
             established: AtomicUsize::new(0),
             news: Notify::new(),
             listeners: AtomicUsize::new(0),
+            listened_to: Notify::new(),
         };
         Self {
             view: ArcSwap::from_pointee(fleet.view()),
@@ -173,9 +176,10 @@ impl Hub {
     /// Somebody waits for every transaction of the server, until the result is
     /// dropped: its pump then looks more often.
     pub fn listen(&self, server: ServerIx) -> Listening<'_> {
-        let listeners = &self.servers[server.index()].listeners;
-        listeners.fetch_add(1, Ordering::AcqRel);
-        Listening(listeners)
+        let server = &self.servers[server.index()];
+        server.listeners.fetch_add(1, Ordering::AcqRel);
+        server.listened_to.notify_one();
+        Listening(&server.listeners)
     }
 
     pub(super) fn is_listened_to(&self, server: ServerIx) -> bool {

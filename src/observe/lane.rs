@@ -69,7 +69,10 @@ async fn pump_once(
         Some(_) => Duration::ZERO,
         None => timeout,
     });
-    tokio::time::sleep_until(clock::timer(started.plus(pause))).await;
+    tokio::select! {
+        () = tokio::time::sleep_until(clock::timer(started.plus(pause))) => {}
+        () = shared.listened_to.notified() => {}
+    }
     Ok(())
 }
 

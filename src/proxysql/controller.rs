@@ -16,6 +16,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::admin::AdminLogin;
+use super::held::Held;
 use super::hints::{self, Hints};
 use super::instance;
 use super::lease::{self, Lease};
@@ -76,74 +77,6 @@ pub struct Settings {
     pub save_to_disk: bool,
     /// The managed hostgroups.
     pub managed: Managed,
-}
-
-/// Why a difference is not applied now.
-#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
-#[serde(rename_all = "snake_case", tag = "kind", content = "detail")]
-pub enum Held {
-    /// `mode = "plan"`.
-    PlanOnly,
-    /// Another Causeway holds the lease, or the source is not known.
-    NoLease,
-    /// A LOAD could stop this version, since queries are gated by GTID.
-    Gated(String),
-    /// Somebody prepares a change in memory.
-    Staged(Vec<String>),
-    /// Another node of the ProxySQL Cluster is written to.
-    Cluster(String),
-    /// A tier was put on a hostgroup that takes writes.
-    WriterTier(u32),
-}
-
-impl Held {
-    /// The name used in metrics.
-    pub fn kind(&self) -> &'static str {
-        match self {
-            Self::PlanOnly => "plan_only",
-            Self::NoLease => "no_lease",
-            Self::Gated(_) => "gated",
-            Self::Staged(_) => "staged",
-            Self::Cluster(_) => "cluster",
-            Self::WriterTier(_) => "writer_tier",
-        }
-    }
-
-    /// All the names.
-    pub const KINDS: [&'static str; 6] = [
-        "plan_only",
-        "no_lease",
-        "gated",
-        "staged",
-        "cluster",
-        "writer_tier",
-    ];
-}
-
-impl std::fmt::Display for Held {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::PlanOnly => f.write_str("proxysql.mode is \"plan\""),
-            Self::NoLease => f.write_str("another Causeway holds the lease, or there is no source"),
-            Self::Gated(signs) => write!(
-                f,
-                "queries are gated by GTID ({signs}), and in this version of ProxySQL a LOAD \
-                 that meets one can stop the whole process; hints in force and the feed go on"
-            ),
-            Self::Staged(rows) => write!(
-                f,
-                "somebody prepares a change in mysql_servers, which a LOAD would bring into \
-                 force ({}): LOAD it, or SAVE MYSQL SERVERS TO MEMORY to withdraw it",
-                rows.join("; ")
-            ),
-            Self::WriterTier(hostgroup) => write!(
-                f,
-                "hostgroup {hostgroup} is a tier, and takes writes: a tier must be a reader \
-                 hostgroup, or one of its own"
-            ),
-            Self::Cluster(writer) => write!(f, "{writer} of the same cluster is written to"),
-        }
-    }
 }
 
 /// Counters and the state of one instance.

@@ -11,12 +11,13 @@ use tokio_util::sync::CancellationToken;
 use super::admin::{Admin, AdminError};
 use super::apply::{Applied, apply, save};
 use super::by_hand::{self, Known};
-use super::controller::{ByHand, Controller, Held, InstanceStats, Mode};
+use super::controller::{ByHand, Controller, InstanceStats, Mode};
+use super::held::{Held, refused};
 use super::pace::Pace;
 use super::plan::{Plan, Scope, plan};
 use super::read::{count_gated, glance, snapshot};
 use super::rows::{Glance, Snapshot};
-use super::want::{Managed, Want};
+use super::want::Want;
 use crate::clock;
 use crate::moment::Moment;
 
@@ -241,22 +242,6 @@ fn held(controller: &Controller, number: usize, snapshot: &Snapshot, todo: &Plan
         return Some(held);
     }
     (!controller.lease.is_held(clock::now())).then_some(Held::NoLease)
-}
-
-/// What speaks against a LOAD, whoever wants it.
-pub(super) fn refused(snapshot: &Snapshot, managed: &Managed, todo: &Plan) -> Option<Held> {
-    let mut tiers = managed.tiers.iter().map(|tier| tier.hostgroup);
-    let takes_writes = |hostgroup: &u32| {
-        let placements = &mut snapshot.placements.iter();
-        placements.any(|placement| placement.holds(*hostgroup) && placement.reader != *hostgroup)
-    };
-    if let Some(hostgroup) = tiers.find(takes_writes) {
-        return Some(Held::WriterTier(hostgroup));
-    }
-    if snapshot.version.load_can_deadlock() && snapshot.gating.in_use() {
-        return Some(Held::Gated(snapshot.gating.to_string()));
-    }
-    (!todo.staged.is_empty()).then(|| Held::Staged(todo.staged.clone()))
 }
 
 /// In a ProxySQL Cluster one node is written to and the others follow: the first

@@ -17,6 +17,7 @@ mod by_hand;
 pub(crate) mod check;
 pub mod controller;
 mod follow;
+pub mod held;
 pub mod hints;
 pub mod init;
 mod instance;
@@ -37,5 +38,6 @@ pub mod want;
 
 pub use admin::{AdminError, AdminLogin};
 pub use controller::{Controller, Settings};
+pub use held::Held;
 pub use hints::Hints;
 pub(crate) use lease::{HOST as LEASE_HOST, NAME_MAX as LEASE_MAX};

@@ -10,8 +10,8 @@ use tokio_util::task::TaskTracker;
 
 use super::admin::{Admin, AdminError, AdminLogin};
 use super::apply::{Applied, apply, save};
-use super::controller::{Held, Settings, is_settled};
-use super::instance::refused;
+use super::controller::{Settings, is_settled};
+use super::held::{Held, refused};
 use super::lease::{self, Lease};
 use super::plan::{Plan, Scope, plan};
 use super::read::{count_gated, snapshot};

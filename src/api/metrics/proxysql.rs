@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use opentelemetry::KeyValue;
 use opentelemetry::metrics::{AsyncInstrument, Meter};
 
-use crate::proxysql::Controller;
-use crate::proxysql::controller::{Held, InstanceStats};
+use crate::proxysql::controller::InstanceStats;
+use crate::proxysql::{Controller, Held};
 
 type Count = fn(&InstanceStats) -> &AtomicU64;
 
