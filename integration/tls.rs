@@ -1,5 +1,6 @@
 //! Encrypted connections: required, and verified against an authority.
 
+use anyhow::Context as _;
 use causeway::observe::Tls;
 use causeway::router::Router;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
@@ -24,9 +25,19 @@ fn certificates(folder: &std::path::Path) -> anyhow::Result<()> {
 /// How many of Causeway's connections the server sees, and how many of those
 /// are encrypted.
 async fn connections(server: &Server) -> anyhow::Result<(u64, u64)> {
-    let all = "SELECT COUNT(*) FROM performance_schema.threads WHERE PROCESSLIST_USER = 'causeway'";
-    let encrypted = format!("{all} AND CONNECTION_TYPE = 'SSL/TLS'");
-    Ok((server.value(all).await?, server.value(&encrypted).await?))
+    let both = "SELECT COUNT(*), CAST(COALESCE(SUM(CONNECTION_TYPE = 'SSL/TLS'), 0) AS UNSIGNED) \
+                FROM performance_schema.threads WHERE PROCESSLIST_USER = 'causeway'";
+    let rows: Vec<(u64, u64)> = server.query(both).await?;
+    rows.first().copied().context("a count gives a row")
+}
+
+/// Waits until all of a server's connections are made: the pump, the status poll,
+/// two barriers and the fence.
+async fn all_connections(server: &Server) -> anyhow::Result<(u64, u64)> {
+    until("five connections to the server", SOON, || async {
+        Ok(Some(connections(server).await?).filter(|(all, _)| *all == 5))
+    })
+    .await
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -50,7 +61,7 @@ async fn certificates_are_checked_when_asked_for() -> anyhow::Result<()> {
         Ok(router.view().source().map(|_| ()))
     })
     .await?;
-    let (all, encrypted) = connections(topology.source()).await?;
+    let (all, encrypted) = all_connections(topology.source()).await?;
     assert!(
         all > 0 && all == encrypted,
         "{encrypted} of {all} connections are encrypted"

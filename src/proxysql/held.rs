@@ -154,7 +154,7 @@ mod tests {
         ];
         for gating in signs {
             let old = kind(OUT, &tier_on(20), |snapshot| {
-                snapshot.gating = gating.clone()
+                snapshot.gating = gating.clone();
             });
             assert_eq!(old, Some("gated"), "{gating:?}");
             let new = kind(OUT, &tier_on(20), |snapshot| {
