@@ -3,7 +3,15 @@
 //!
 //! A monitor that places a server copies the server's row of the other hostgroup
 //! and makes it ONLINE. Any other difference between memory and runtime was made
-//! in memory, by hand. Pure.
+//! in memory, by hand.
+//!
+//! Some differences can be either, and count as the monitor's: a row added or
+//! removed in memory, of a server that is in another hostgroup of the same
+//! monitor; a weight or comment equal to that of such a row; SHUNNED in memory
+//! where ONLINE is in force. ONLINE in memory where SHUNNED is in force counts as
+//! ProxySQL's own shun. A tier with a hostgroup of its own has no such doubt.
+//!
+//! Pure.
 
 use std::collections::BTreeSet;
 
