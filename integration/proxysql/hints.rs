@@ -128,7 +128,7 @@ async fn answered_by(proxy: &ProxySql, hostgroup: u32) -> anyhow::Result<Option<
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_hung_replica_is_out_within_two_seconds() -> anyhow::Result<()> {
+async fn a_hung_replica_is_taken_out_and_the_source_answers() -> anyhow::Result<()> {
     let topology: &Topology = &*shared().await;
     let proxy = proxy(topology).await?;
     let router = router(topology, &section(&[&proxy], &hints())).await?;

@@ -49,10 +49,14 @@ pub(crate) async fn apply(
     })
 }
 
-/// Keeps the rows of `hostgroups` over a restart of ProxySQL; no other row on
-/// its disk is touched.
-pub(crate) async fn save(admin: &mut Admin, hostgroups: &BTreeSet<u32>) -> Result<(), AdminError> {
-    admin
-        .run(&statement::save(hostgroups.iter().copied()))
-        .await
+/// Keeps the rows of the `managed` hostgroups over a restart of ProxySQL, but for
+/// those that a monitor owns; no other row on its disk is touched.
+pub(crate) async fn save(
+    admin: &mut Admin,
+    managed: &BTreeSet<u32>,
+    after: &Snapshot,
+) -> Result<(), AdminError> {
+    let own = managed.iter().copied();
+    let own = own.filter(|hostgroup| !after.is_placed(*hostgroup));
+    admin.run(&statement::save(own)).await
 }

@@ -7,7 +7,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -263,10 +263,4 @@ fn publish(controller: &Controller, tiers: &mut [Tier], view: &FleetView, now: M
         }
         differs
     });
-}
-
-impl InstanceStats {
-    pub(super) fn is_up(&self, up: bool) {
-        self.up.store(up, Ordering::Release);
-    }
 }

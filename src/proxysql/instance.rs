@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 use super::admin::{Admin, AdminError};
 use super::apply::{Applied, apply, save};
 use super::by_hand::{self, Known};
-use super::controller::{ByHand, Controller, InstanceStats, Mode};
+use super::controller::{ByHand, Controller, Mode};
 use super::held::{Held, refused};
 use super::pace::Pace;
 use super::plan::{Plan, Scope, plan};
@@ -59,7 +59,7 @@ pub(super) async fn keep(controller: Arc<Controller>, number: usize, stop: Cance
             ended = serve(&controller, number, &mut memory) => ended,
             () = stop.cancelled() => return,
         };
-        stats.is_up(false);
+        stats.up.store(false, Ordering::Release);
         if let Err(error) = ended {
             stats.errors.fetch_add(1, Ordering::Relaxed);
             *stats.error.lock() = Some(error.kind());
@@ -87,7 +87,10 @@ async fn serve(
             None => (glance(&mut admin).await?, None),
         };
         let stats = &controller.stats[number];
-        stats.is_up(true);
+        if !stats.up.swap(true, Ordering::AcqRel) {
+            let instance = &controller.settings.instances[number].name;
+            tracing::info!(instance, "ProxySQL answers");
+        }
         *stats.error.lock() = None;
         wait(controller, &mut wants, &mut admin, &seen, again).await?;
     }
@@ -133,7 +136,7 @@ async fn step(
     let mut snapshot = snapshot(admin).await?;
     let seen = snapshot.glance();
     memory.look_at_gating(admin, &mut snapshot).await?;
-    memory.notice_restart(&snapshot, stats);
+    memory.notice_restart(&snapshot, controller, number);
     notice_by_hand(controller, number, memory, &snapshot, wants);
     let todo = plan(&snapshot, wants, &memory.scope);
     stats
@@ -151,7 +154,7 @@ async fn step(
     if let Some(held) = held {
         let name = &controller.settings.instances[number].name;
         memory.say(format!(
-            "{name}: {} changes held: {held:?}",
+            "{name}: {} changes are held back: {held}",
             todo.changes.len()
         ));
         controller.saw_hints(number, &snapshot.runtime);
@@ -190,9 +193,11 @@ async fn carry_out(
         Applied::Verified(after) => after,
         Applied::Unverified(after, left) => {
             stats.unverified.fetch_add(1, Ordering::Relaxed);
+            let name = &controller.settings.instances[number].name;
+            let left: Vec<String> = left.changes.iter().map(ToString::to_string).collect();
             memory.say(format!(
-                "after a LOAD this is not as wanted: {:?}",
-                left.changes
+                "{name}: after a LOAD this is not as wanted: {}",
+                left.join("; ")
             ));
             after
         }
@@ -217,11 +222,7 @@ async fn carry_out(
     memory.known = Known::of(&after, wants);
     controller.saw_hints(number, &after.runtime);
     if todo.adds_rows && controller.settings.save_to_disk {
-        let managed = controller.managed_hostgroups();
-        let owned = managed
-            .into_iter()
-            .filter(|hostgroup| !after.is_placed(*hostgroup));
-        save(admin, &owned.collect()).await?;
+        save(admin, &memory.scope.managed, &after).await?;
     }
     // Once more: what was left, or came up meanwhile.
     Ok(clock::now().plus(controller.settings.load_interval_min))
@@ -303,13 +304,15 @@ impl Memory {
     }
 
     /// A restarted instance counts from 1 again, and forgot what was not saved.
-    fn notice_restart(&mut self, snapshot: &Snapshot, stats: &InstanceStats) {
+    fn notice_restart(&mut self, snapshot: &Snapshot, controller: &Controller, number: usize) {
         let now = (snapshot.uptime_s, snapshot.loads);
         if let Some((uptime, loads)) = self.last
             && (snapshot.uptime_s < uptime || snapshot.loads < loads)
         {
+            let stats = &controller.stats[number];
             stats.restarts.fetch_add(1, Ordering::Relaxed);
-            tracing::warn!("ProxySQL was restarted: unsaved changes are gone");
+            let instance = &controller.settings.instances[number].name;
+            tracing::warn!(instance, "ProxySQL was restarted: unsaved changes are gone");
             self.known = Known::default();
             self.scope.respected.clear();
             self.gated = None;

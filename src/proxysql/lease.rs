@@ -83,10 +83,19 @@ pub(crate) async fn keep(
     name: String,
     stop: CancellationToken,
 ) {
+    let mut logged = None;
     loop {
-        tokio::select! {
-            () = hold_once(&lease, &hub, &login, &name) => lease.lost(),
+        let ended = tokio::select! {
+            ended = hold_once(&lease, &hub, &login, &name) => ended,
             () = stop.cancelled() => return lease.lost(),
+        };
+        lease.lost();
+        // Said once, not at every attempt.
+        if let Err(fault) = ended
+            && logged.as_ref() != Some(&fault)
+        {
+            tracing::warn!(name, %fault, "the lease's connection to the source failed");
+            logged = Some(fault);
         }
         tokio::select! {
             () = tokio::time::sleep(PAUSE) => {}
@@ -96,9 +105,9 @@ pub(crate) async fn keep(
 }
 
 /// Returns when the lock was lost, or could not be asked for.
-async fn hold_once(lease: &Lease, hub: &Hub, login: &Login, name: &str) {
+async fn hold_once(lease: &Lease, hub: &Hub, login: &Login, name: &str) -> Result<(), Fault> {
     let Some((source, address)) = source(&hub.view()) else {
-        return;
+        return Ok(());
     };
     let held = async {
         let (mut conn, _) = connect(&address, login, CONNECT_DEADLINE).await?;
@@ -112,10 +121,7 @@ async fn hold_once(lease: &Lease, hub: &Hub, login: &Login, name: &str) {
             tokio::time::sleep(RENEW_INTERVAL).await;
         }
     };
-    let ended: Result<(), Fault> = held.await;
-    if let Err(fault) = ended {
-        tracing::debug!(%fault, "the lease's connection ended");
-    }
+    held.await
 }
 
 async fn get(conn: &mut Conn, hub: &Hub, source: ServerIx, name: &str) -> Result<(), Fault> {

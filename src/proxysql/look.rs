@@ -63,8 +63,10 @@ pub(crate) async fn monitor_password(login: &AdminLogin) -> Result<String, Admin
                  WHERE variable_name='mysql-monitor_password'";
     let rows = admin.rows(query).await?;
     admin.close().await;
-    let value = rows.first().and_then(|row| row.0.first()?.clone());
-    Ok(value.unwrap_or_default())
+    let row = rows
+        .first()
+        .ok_or_else(|| AdminError::NotProxySql("no mysql-monitor_password".into()))?;
+    Ok(row.text(0)?.to_owned())
 }
 
 async fn variables(admin: &mut Admin) -> Result<BTreeMap<String, String>, AdminError> {

@@ -31,6 +31,8 @@ const LEASE_WAIT: Duration = Duration::from_secs(4);
 const GATED_WATCH: Duration = Duration::from_millis(500);
 /// A plan that was overtaken is made anew at most this many times.
 const ATTEMPTS: usize = 5;
+const OVERTAKEN: &str = "nothing was loaded: its tables changed while the plan was applied, again \
+                         and again, or the lease was lost; try again";
 
 /// How one instance stands.
 #[derive(Debug, Serialize)]
@@ -91,7 +93,7 @@ async fn observed(
             name,
             stop.clone(),
         ));
-        hold(&lease, &settings.lease).await?;
+        hold(&lease, &lease::name(&settings.lease)).await?;
     }
     let addresses: Vec<Address> = config.servers.iter().map(Address::of).collect();
     let now = clock::now();
@@ -139,7 +141,8 @@ async fn hold(lease: &Lease, name: &str) -> anyhow::Result<()> {
         return Ok(());
     }
     anyhow::bail!(
-        "another Causeway holds the lease {name:?} on the source: it keeps ProxySQL in step"
+        "the lease {name:?} on the source is not to be had: another Causeway holds it and keeps \
+         ProxySQL in step, or the source does not answer"
     )
 }
 
@@ -179,6 +182,7 @@ impl Once<'_> {
     ) -> Result<(), AdminError> {
         let mut admin = Admin::connect(login).await?;
         for _ in 0..ATTEMPTS {
+            outcome.error = None;
             let seen = look(&mut admin).await?;
             outcome.plan = plan(&seen, self.wants, &self.scope());
             if outcome.plan.is_empty() {
@@ -196,6 +200,7 @@ impl Once<'_> {
                 *written_cluster |= !seen.cluster.is_empty();
                 break;
             }
+            outcome.error = Some(OVERTAKEN.to_owned());
         }
         admin.close().await;
         Ok(())
@@ -223,15 +228,14 @@ impl Once<'_> {
             Applied::Verified(after) => {
                 outcome.applied = true;
                 if outcome.plan.adds_rows && self.settings.save_to_disk {
-                    let managed = self.settings.managed.hostgroups(self.servers);
-                    let owned = managed.into_iter().filter(|group| !after.is_placed(*group));
-                    save(admin, &owned.collect()).await?;
+                    save(admin, &scope.managed, &after).await?;
                 }
             }
             Applied::Unverified(_, left) => {
+                let left: Vec<String> = left.changes.iter().map(ToString::to_string).collect();
                 outcome.error = Some(format!(
-                    "after the LOAD this is not as wanted: {:?}",
-                    left.changes
+                    "after the LOAD this is not as wanted: {}",
+                    left.join("; ")
                 ));
             }
         }

@@ -19,6 +19,7 @@
 //! Pure: no connection, no clock.
 
 use std::collections::BTreeSet;
+use std::fmt;
 
 use serde::Serialize;
 
@@ -51,6 +52,16 @@ pub enum Why {
     Wanted,
     /// A monitor of ProxySQL placed the server; memory follows.
     Monitor,
+}
+
+impl fmt::Display for Change {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "hostgroup {} {}: {}",
+            self.hostgroup, self.server, self.what
+        )
+    }
 }
 
 impl Why {

@@ -67,8 +67,12 @@ pub(crate) async fn version(admin: &mut Admin) -> Result<Version, AdminError> {
 pub(crate) async fn count_gated(admin: &mut Admin) -> Result<u64, AdminError> {
     let query = "SELECT SUM(Queries_GTID_sync) FROM stats_mysql_connection_pool";
     let rows = admin.rows(query).await?;
-    let sum = rows.first().and_then(|row| row.0.first()?.as_deref());
-    Ok(sum.and_then(|sum| sum.parse().ok()).unwrap_or(0))
+    match rows.first() {
+        // The sum over no connection at all is NULL.
+        Some(row) if row.0 == [None] => Ok(0),
+        Some(row) => row.number(0),
+        None => Err(AdminError::NotProxySql("no sum of gated queries".into())),
+    }
 }
 
 async fn uptime(admin: &mut Admin) -> Result<u64, AdminError> {

@@ -42,16 +42,13 @@ fn comments(survey: &Survey, notes: &mut Notes<'_>) {
     }
     // Only newer versions have it: 0 is off, 1 before the rules, 2 after, 3 both.
     let name = "mysql-query_processor_first_comment_parsing";
-    let effect = match survey.number(name) {
-        Some(0) => "hints in comments are ignored",
-        Some(1) => "rules with a destination override hints",
+    let (mode, effect) = match survey.number(name) {
+        Some(0) => (0, "hints in comments are ignored"),
+        Some(1) => (1, "rules with a destination override hints"),
         _ => return,
     };
     notes.error(
-        format!(
-            "{name} is {}: {effect}",
-            survey.variable(name).unwrap_or_default()
-        ),
+        format!("{name} is {mode}: {effect}"),
         format!("SET {name}=2; {VARIABLES}"),
     );
 }
